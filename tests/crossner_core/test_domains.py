@@ -102,6 +102,17 @@ def test_domains_hash_tells_definitions_apart() -> None:
     assert parse_domain(SMALL, origin="a").hash != parse_domain(SMALL + 'guideline = "Mark."\n', origin="a").hash
 
 
+def test_domains_titles_tell_types_with_one_title_apart() -> None:
+    kinds = [
+        EntityType(name, title, None, key, color, (), "")
+        for color, (name, title, key) in enumerate(
+            (("act", "artist", "a"), ("band", "artist", "b"), ("song", "song", "s"))
+        )
+    ]
+    titles = Domain("small", "Small", "", tuple(kinds)).titles
+    assert titles == {"act": "artist (act)", "band": "artist (band)", "song": "song"}
+
+
 def test_domains_choose_key_and_color_where_left_out() -> None:
     domain = parse_domain(SMALL, origin="toys.toml")
     assert [(one.key, one.color, one.title) for one in domain.types] == [("d", 0, "doll"), ("r", 1, "ragdoll")]

@@ -47,7 +47,7 @@ def test_reports_of_the_overview_hold_each_view(
         view(test, "campaign-view", name)
     expected = {
         "progress": ("6 of 6 sentences are gold", "Adjudicate", "People"),
-        "the-four-shares": ("(paper: ", "here."),
+        "comparison-with-the-paper": ("(paper: ", "here."),
         "agreement": ("95 % bootstrap interval", "checked blind"),
         "suggestions": ("No sentence with suggestions",),
         "effort": ("seconds per sentence", "are controls"),
@@ -57,7 +57,7 @@ def test_reports_of_the_overview_hold_each_view(
         assert not [part for part in parts if part not in made[f"overview-{name}-{campaign}"]], name
 
 
-def test_reports_of_the_queue_hold_what_comes_next_and_the_turns(
+def test_reports_of_the_queue_hold_what_comes_next_and_the_rounds(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int, home: Path
 ) -> None:
     sentences.add_sentences(store, people["res"], campaign, [said(HOSTILE, id="hostile").sentence])
@@ -66,8 +66,8 @@ def test_reports_of_the_queue_hold_what_comes_next_and_the_turns(
     work(store, home)
     made = made_reports(monkeypatch, "pages.parts.campaign.queue")
     test = healthy(open_screen(monkeypatch, store, "queue", people["res"], campaign=campaign))
-    view(test, "queue:view", "Turns")
-    following, round_ = made[f"next-{campaign}"], made[f"turns-{campaign}"]
+    view(test, "queue:view", "Rounds")
+    following, round_ = made[f"next-{campaign}"], made[f"rounds-{campaign}"]
     assert "&lt;b&gt;Mara Vell&lt;/b&gt;" in following and "<b>Mara" not in following and "longest" in following
     assert "<td>done</td>" in round_ and "a person" in round_
 

@@ -72,7 +72,7 @@ def start_view(actor: Actor, one: StudyView) -> None:
         pressed = st.button("Start this study", type="primary", disabled=not can_start)
     if pressed:
         job_id, is_new = studies.start_study(shell.store(), actor, one.id, values, section=name, workers=side_by_side)
-        state = "waits for the worker" if is_new else "is already queued or running"
+        state = "is queued" if is_new else "is already queued or running"
         shell.note(f"The study {state} (job {job_id}).")
         st.rerun()
 
