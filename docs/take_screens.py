@@ -76,7 +76,7 @@ SHOTS = (
     Shot("annotate_narrow", "ann", "/annotate", width=360, height=780, wait=_EDITOR),
     Shot("check", "ben", "/check", height=520, wait=_EDITOR),
     Shot("adjudicate", "eva", "/adjudicate", height=900, wait=_EDITOR),
-    Shot("second_look", "eva", "/second_look", height=760),
+    Shot("label_review", "eva", "/label_review", height=760),
     Shot("my_work", "ben", "/my_work"),
     Shot("campaign", "eva", "/campaign", height=660),
     Shot("campaign_shares", "eva", "/campaign", height=620, view="Comparison with the paper"),

@@ -114,7 +114,7 @@ def test_report_of_encoders_holds_the_list_and_what_a_pretraining_bought(
     assert all(words in made["encoders"] for words in ("<td>minilm</td>", "dapt-own</h2>", " before, ", "plotly"))
 
 
-def test_report_of_a_second_look_holds_doubts_and_decisions(
+def test_report_of_a_label_review_holds_doubts_and_decisions(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
 ) -> None:
     builders.make_gold(store, people, campaign)
@@ -126,7 +126,7 @@ def test_report_of_a_second_look_holds_doubts_and_decisions(
     first = label_review.findings(store, people["eva"], campaign, queue.id, limit=1)[0]
     label_review.decide(store, people["eva"], first.id, "keep")
     made = made_reports(monkeypatch, "pages.parts.work.label_review")
-    healthy(open_screen(monkeypatch, store, "second_look", people["eva"], campaign=campaign))
+    healthy(open_screen(monkeypatch, store, "label_review", people["eva"], campaign=campaign))
     report = made[f"second-look-{campaign}"]
     assert queue.title in report and "1 decided" in report and "<td>kept</td>" in report
     assert "<Norway>" not in report

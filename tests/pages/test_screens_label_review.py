@@ -32,7 +32,7 @@ def doubted(store: Store, people: dict[str, Actor], campaign: int) -> int:
 
 
 def page(monkeypatch: pytest.MonkeyPatch, store: Store, actor: Actor, campaign: int) -> AppTest:
-    screen = open_screen(monkeypatch, store, "second_look", actor, campaign=campaign)
+    screen = open_screen(monkeypatch, store, "label_review", actor, campaign=campaign)
     assert not screen.exception, screen.exception
     return screen
 
