@@ -31,10 +31,11 @@ _STYLE = """
 .st-key-rooms [data-testid="stPageLink-NavLink"] { padding: 0 .5rem }
 @media (prefers-color-scheme: dark) {
   [data-testid="stCaptionContainer"] { color: #a3adb8 }
+  [data-testid="stMultiSelectTagsContainer"] [data-tag] { background-color: #2d6cb5 }
   [data-testid^="stBaseButton-primary"] { background-color: #2d6cb5; border-color: #2d6cb5 }
 }
 """
-"""Captions and the main buttons at a contrast of 4.5:1 or more (Streamlit's are at 4.2 in light and 2.9 in dark), and
+"""Captions, the main buttons and chosen values at a contrast of 4.5:1 or more (Streamlit's are at 4.2 in light and 2.9 in dark), and
 links to pages in line with the text around them."""
 
 

@@ -1,4 +1,4 @@
-"""Second look in a real browser: a key held down decides one doubt, not those that come after it unseen."""
+"""Label review in a real browser: a key held down decides one doubt, not those that come after it unseen."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def _examples() -> None:
             known = get_format(id_)
             st.caption(f"{known.title} · {' '.join(known.suffixes)}")
             if known.example:
-                st.code(known.example, language=None)
+                st.code(known.example, language=None, wrap_lines=True)
 
 
 def _look(

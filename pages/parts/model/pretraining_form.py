@@ -116,7 +116,11 @@ def _corpus(actor: Actor) -> dict[str, Any] | None:
     views = {view.name: view for view in corpora.list_corpora(shell.store(), actor) if not view.problem}
     if not views:
         st.info("There is no corpus yet. Make one on the machine that runs the workbench:")
-        st.code("workbench corpus build DUMP --name NAME --gazetteer GAZETTEER --domain DOMAIN", language=None)
+        st.code(
+            "workbench corpus build DUMP --name NAME --gazetteer GAZETTEER --domain DOMAIN",
+            language=None,
+            wrap_lines=True,
+        )
         return None
     first, second, third = st.columns(3)
     name = first.selectbox(
@@ -180,7 +184,7 @@ def _tagged(actor: Actor) -> dict[str, Any] | None:
     )
     if corpus is None:
         folder = settings_of(shell.store()).tagged
-        st.code(f"workbench corpus entity-tagging CORPUS --output {folder / 'NAME'}", language=None)
+        st.code(f"workbench corpus entity-tagging CORPUS --output {folder / 'NAME'}", language=None, wrap_lines=True)
     return corpus
 
 

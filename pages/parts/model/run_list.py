@@ -66,7 +66,7 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
         values = recipe_inputs(f"recipe-{campaign.id}", sources, encoders.encoder_names(shell.store(), actor))
         if "source" in values and not sources:
             st.caption("There is no data set yet to use as the source corpus; import one by command:")
-            st.code(f"workbench import FOLDER --dataset {values['source']}", language=None)
+            st.code(f"workbench import FOLDER --dataset {values['source']}", language=None, wrap_lines=True)
         st.markdown("**Few-shot curve**")
         left, right = st.columns(2)
         usual = ", ".join(map(str, _default_sizes(_count(chosen))))
