@@ -35,8 +35,8 @@ _STYLE = """
   [data-testid^="stBaseButton-primary"] { background-color: #2d6cb5; border-color: #2d6cb5 }
 }
 """
-"""Captions, the main buttons and chosen values at a contrast of 4.5:1 or more (Streamlit's are at 4.2 in light and 2.9 in dark), and
-links to pages in line with the text around them."""
+"""Captions, main buttons and chosen values at a contrast of 4.5:1 or more (Streamlit's are at 4.2 in light and 2.9 in
+dark), and links to pages in line with the text around them."""
 
 
 @dataclass(frozen=True, slots=True)
