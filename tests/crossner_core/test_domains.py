@@ -174,3 +174,12 @@ def test_domains_name_only_real_dbpedia_classes(shared: Path) -> None:
 def test_domains_types_equal_the_tags_of_the_shared_files(shared: Path, name: str) -> None:
     found = {kind for path in (shared / "data" / "ner" / name).iterdir() for kind in open_file(path).type_names}
     assert found == set(load_domain(name).type_names)
+
+
+@pytest.mark.parametrize("name", builtin_domains())
+def test_domains_guidelines_call_types_by_their_titles(name: str) -> None:
+    domain = load_domain(name)
+    others = [kind.name for kind in domain.types if kind.name != kind.title]
+    assert not [
+        (kind.name, other) for kind in domain.types for other in others if re.search(rf"\b{other}\b", kind.guideline)
+    ]
