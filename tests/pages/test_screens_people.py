@@ -231,7 +231,7 @@ def test_frame_forgets_what_another_person_left(
     fresh = open_screen(monkeypatch, store, "main", people["ann2"])
     assert "Ann2 · annotator" in links(fresh)
     screen.run()
-    assert "draft" not in screen.session_state and "Ann2 · annotator" in words(screen)
+    assert "draft" not in screen.session_state and "Ann2 · annotator" in links(screen)
 
 
 def test_shown_errors_shows_ours_and_lets_bugs_through(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,6 +277,17 @@ def test_sidebar_has_a_link_for_each_room_and_the_account_behind_the_name(
     assert not screen.exception, screen.exception
     assert links(screen)[:-1] == rooms and links(screen)[-1].endswith(role)
     assert screen.sidebar.get("page_link")[-1].proto.page == "account"
+
+
+def test_address_of_a_campaign_that_is_not_theirs_says_so_until_another_is_chosen(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
+) -> None:
+    screen = open_screen(monkeypatch, store, "main", people["ann1"], query={"campaign": "99"})
+    assert "Campaign 99 is not open to you" in words(screen)
+    assert "Campaign 99 is not open to you" in words(screen.run())
+    assert "not open to you" not in words(
+        open_screen(monkeypatch, store, "main", people["ann1"], query={"campaign": str(campaign)})
+    )
 
 
 def test_closed_page_says_for_whom_it_is_and_whom_to_ask(
