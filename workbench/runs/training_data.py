@@ -9,7 +9,7 @@ from crossner_core.errors import InvalidConfig, NotFound
 from crossner_core.experiments.few_shot import nested_subsets
 from crossner_core.schema import LabelledSentence, Sentence, Span, Suggestion
 from crossner_core.training.data import SourceCorpus, TrainingData
-from crossner_core.training.recipe import Recipe
+from crossner_core.training.recipe import Recipe, source_weights
 from crossner_core.training.settings.registry import needs_source, needs_unlabelled
 from db import campaign_rows, dataset_rows, label_review_rows, layer_rows, run_rows
 from db.engine import Session
@@ -136,7 +136,8 @@ def sources_of(session: Session, recipe: Recipe) -> tuple[SourceCorpus, ...]:
     if not needs_source(recipe.setting):
         return ()
     parts = (dataset_parts(session, dataset) for dataset in require_sources(session, recipe))
-    return tuple(SourceCorpus(part.get("train", ()), part.get("dev", ())) for part in parts)
+    weights = source_weights(recipe.source).values()
+    return tuple(SourceCorpus(part["train"], part["dev"], weight) for part, weight in zip(parts, weights, strict=True))
 
 
 def check_source(session: Session, recipe: Recipe, target: int | None = None) -> None:
