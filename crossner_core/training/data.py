@@ -16,17 +16,19 @@ from crossner_core.schema import LabelledSentence, Sentence, Span, check_spans
 class SourceCorpus:
     """A training corpus of another domain, with its own types.
 
-    Its training sentences count `weight` times in an epoch of a source stage.
+    Its training sentences count `weight` times in an epoch of a source stage. `annotates` are the types that it would
+    mark where they occur; those that it marks, if nothing is known.
     """
 
     train: tuple[LabelledSentence, ...]
     dev: tuple[LabelledSentence, ...] = ()
     weight: float = 1.0
+    annotates: frozenset[str] = frozenset()
 
     @property
     def types(self) -> frozenset[str]:
-        """The entity types that it marks."""
-        return frozenset(span.type for item in (*self.train, *self.dev) for span in item.spans)
+        """The entity types that it marks, or would mark."""
+        return self.annotates | {span.type for item in (*self.train, *self.dev) for span in item.spans}
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class TrainingData:
 
     @property
     def source_annotated(self) -> tuple[frozenset[str], ...]:
-        """The types that the corpus of each sentence of `source_train` marks."""
+        """The types that the corpus of each sentence of `source_train` annotates."""
         return tuple(source.types for source in self.sources for _ in weighted(source))
 
     @property
