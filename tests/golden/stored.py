@@ -39,6 +39,7 @@ _LATER_SETTINGS = {
     "model_floor": 0.3,
     "model_gain": 0.0,
 }  # settings the golden version had not
+_LATER_OF_RECIPES = {"source_unmarked": "outside"}
 _LATER_OF_FINDINGS = {"proposed_probability": None, "present_probability": None, "history": []}
 OLD_STORE, OLD_ARCHIVE = kept.FOLDER / "old_store.sql.gz", kept.FOLDER / "old_archive.zip"
 CAMPAIGN = (
@@ -137,7 +138,10 @@ def read_back(rows_: Mapping[str, list[dict[str, Any]]]) -> Iterator[tuple[Any, 
         yield result, kept.plain(RunResult.from_dict(result).to_dict())
     for played in rows_["simulation"]:
         settings = json.loads(played["settings"])
-        yield settings, kept.plain(Simulation.from_dict(settings).to_dict())
+        again = kept.plain(Simulation.from_dict(settings).to_dict())
+        later = _LATER_OF_RECIPES.items()
+        again["recipe"] = {key: value for key, value in again["recipe"].items() if (key, value) not in later}
+        yield settings, again
 
 
 def payloads(folder: Path) -> list[dict[str, Any]]:
