@@ -20,7 +20,7 @@ difference from it: published figures come from the paper's encoder, not yours. 
 encoder, seeds, recipe and machine.
 
 **Run** queues the study for the worker. It reads the corpora from the data folder (`CROSSNER_DATA`), which has a folder
-for each, with train, dev and test files. Turns, runs, suggestions and label reviews have priority over a study, which
+for each, with train, dev and test files. Rounds, runs, suggestions and label reviews have priority over a study, which
 resumes afterwards; a second `workbench worker` does both at once. On the command line: `workbench study run STUDY`.
 """
 

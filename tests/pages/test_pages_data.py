@@ -110,7 +110,7 @@ def test_browse_shows_the_layers_of_a_sentence(
 ) -> None:
     builders.make_gold(store, people, campaign)
     shown = words(screen("data", "res"))
-    for expected in ("Annotator 1 · Ann1", "Annotator 2 · Ann2", "Gold · Eva", ">Mara Vell<small", "musicalartist"):
+    for expected in ("Annotator 1 · Ann1", "Annotator 2 · Ann2", "Gold · Eva", ">Mara Vell<small", ">musical artist"):
         assert expected in shown
 
 

@@ -29,8 +29,8 @@ from workbench.labelling import adjudication, handout
 from workbench.runs import adaptation, rounds
 from workbench.suggestions import preannotating
 
-ADAPTATION_VIEWS = ("Curve", "As gold grows", "By type", "Trust", "Train", "Runs")
-OVERVIEW_VIEWS = ("Progress", "The four shares", "Agreement", "Suggestions", "Effort")
+ADAPTATION_VIEWS = ("Curve", "As gold grows", "By type", "Calibration", "Train", "Runs")
+OVERVIEW_VIEWS = ("Progress", "Comparison with the paper", "Agreement", "Suggestions", "Effort")
 
 
 def _said(test: Any) -> str:
@@ -86,7 +86,7 @@ def test_adaptation_screen_shows_every_view_of_finished_runs(
     assert "What becomes of the gold entities" in grown and len(test.get("plotly_chart")) == 2
     by_type = _said(_show(test, "model-view", "By type"))
     assert "Measured on test" in by_type and "strict IOB2" in by_type
-    trust = _said(_show(test, "model-view", "Trust"))
+    trust = _said(_show(test, "model-view", "Calibration"))
     assert "spans of test; correct means start, end and type" in trust and len(test.get("plotly_chart")) == 1
     assert "No sentence with suggestions outside test is gold yet" in trust
     _show(test, "model-view", "Runs")
@@ -123,7 +123,7 @@ def test_report_of_trust_holds_what_the_page_shows(
     made = made_reports(monkeypatch, "pages.parts.model.trust")
     admin, campaign_id = trained
     test = open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id)
-    _show(test, "model-view", "Trust")
+    _show(test, "model-view", "Calibration")
     (said,) = made.values()
     assert "spans of test; correct means start, end and type" in said and said.count("Plotly.newPlot(") >= 1
     assert "No sentence with suggestions outside test is gold yet" in said
@@ -138,7 +138,7 @@ def test_adaptation_screen_shows_what_gold_says_of_the_sources(monkeypatch: pyte
     preannotating.add_model_suggestions(store, SYSTEM, campaign_id, run_id=1, suggestions=suggestions)
     make_gold(store, people, campaign_id)
     test = open_screen(monkeypatch, store, "adaptation", people["res"], campaign=campaign_id)
-    said = _said(_show(test, "model-view", "Trust"))
+    said = _said(_show(test, "model-view", "Calibration"))
     assert "No finished run yet" in said and "gold sentences outside test had suggestions" in said
     table = test.dataframe[0].value
     assert list(table["type"]) == ["all types", "award"] and list(table["correct"]) == [0.0, 0.0]
@@ -314,7 +314,7 @@ def test_overview_screen_shows_every_view(monkeypatch: pytest.MonkeyPatch, store
     test = open_screen(monkeypatch, store, "campaign", people["res"], campaign=campaign_id)
     assert not test.exception
     assert "6 of 6 sentences are gold" in test.get("progress")[0].proto.text
-    shares = _said(_show(test, "campaign-view", "The four shares"))
+    shares = _said(_show(test, "campaign-view", "Comparison with the paper"))
     assert all(paper in shares for paper in ("63.64 %", "73.33 %", "8.59 %", "8.57 %"))
     _show(test, "campaign-view", "Agreement")
     assert next(iter(test.dataframe[0].value["measure"])).startswith("entity F1")

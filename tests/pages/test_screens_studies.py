@@ -106,7 +106,7 @@ def test_studies_screen_starts_and_cancels_a_study(
     test.number_input(key="study-transfer-recipe-batch_size").set_value(4).run()
     assert any("12 trainings" in one.value for one in test.caption)
     _press(test, "Start this study")
-    assert "waits for the worker" in _said(test) and "No worker is alive" in _said(test)
+    assert "is queued" in _said(test) and "No worker is alive" in _said(test)
     with store.read() as session:
         (job,) = job_rows.recent(session, kinds=("study",))
         assert job.payload["study"] == "transfer" and job.payload["config"]["seeds"] == [1, 2]

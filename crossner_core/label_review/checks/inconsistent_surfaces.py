@@ -29,9 +29,8 @@ def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding]:
             name, count = rival
             counts = surfaces.types(key)
             own = counts[span.type]
-            why = (
-                f"“{item.sentence.surface(span.start, span.end)}” is {name} {count} ×, {span.type} {own} × in the gold."
-            )
+            surface = item.sentence.surface(span.start, span.end)
+            why = f"“{surface}” is {gold.title(name)} {count} ×, {gold.title(span.type)} {own} × in the gold."
             proposed = (Span(span.start, span.end, name),)
             score = count / (counts.total() + 1)
             findings.append(Finding(number, "type", span.start, span.end, (span,), proposed, score, why))

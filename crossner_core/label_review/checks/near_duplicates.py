@@ -39,7 +39,7 @@ def _conflicts(gold: Gold, first: int, other: int, alike: float) -> Iterator[Fin
     mine, theirs = gold.items[first], gold.items[other]
     for start, end, labelled, proposed in differences(mine, theirs):
         where = f"a sentence of {gold.splits[other]} that says {'the same' if alike == 1 else 'nearly the same'}"
-        why = f"In {where} it is {in_words(mine.sentence, proposed)}."
+        why = f"In {where} it is {in_words(mine.sentence, proposed, gold.titles)}."
         yield Finding(first, "conflict", start, end, labelled, proposed, alike, why, other, tuple(sorted(theirs.spans)))
 
 

@@ -33,7 +33,8 @@ def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding]:
         assert name is not None, "only labelled surfaces are looked for"
         labelled = surfaces.types(key).total()
         words = gold.items[number].sentence.surface(start, end)
-        why = f"“{words}” is an entity at {labelled} of {labelled + bare[key]} places, mostly {name}; not here."
+        where = f"{labelled} of {labelled + bare[key]} places"
+        why = f"“{words}” is an entity at {where}, mostly {gold.title(name)}; not here."
         score = labelled / (labelled + bare[key] + 1)
         findings.append(Finding(number, "missing", start, end, (), (Span(start, end, name),), score, why))
     return ranked(findings)

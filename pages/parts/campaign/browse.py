@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import pandas as pd
@@ -138,14 +138,14 @@ def layers_view(found: SentenceLayers, campaign: CampaignView) -> None:
                 st.text(_who(layer))
                 flagged = dict.fromkeys(layer.flagged, "flagged")
                 st.html(marked_sentence(sentence, layer.spans, domain, flagged))
-                _line("Flagged by annotator 2", ", ".join(_named(found, layer)))
+                _line("Flagged by annotator 2", ", ".join(_named(found, layer, domain.titles)))
                 _line("Note", layer.note)
         with st.container(gap=None):
             nothing = "none" if found.preannotated else "not pre-annotated yet"
             st.text("Suggestions" if found.shown else f"Suggestions · {nothing}")
             sources = {suggestion.span: f"{suggestion.source} {suggestion.score:.2f}" for suggestion in found.shown}
             st.html(marked_sentence(sentence, sources, domain, sources))
-        _more(found)
+        _more(found, domain.titles)
 
 
 def _about(layers: SentenceLayers) -> str:
@@ -167,8 +167,9 @@ def _who(layer: LayerView) -> str:
     return " · ".join(words)
 
 
-def _named(layers: SentenceLayers, layer: LayerView) -> list[str]:
-    return [f"{layers.sentence.surface(flag.start, flag.end)} ({flag.type})" for flag in layer.flagged]
+def _named(layers: SentenceLayers, layer: LayerView, titles: Mapping[str, str]) -> list[str]:
+    surface = layers.sentence.surface
+    return [f"{surface(flag.start, flag.end)} ({titles.get(flag.type, flag.type)})" for flag in layer.flagged]
 
 
 def _line(name: str, value: str) -> None:
@@ -176,7 +177,7 @@ def _line(name: str, value: str) -> None:
         st.text(f"{name}: {value}")
 
 
-def _more(layers: SentenceLayers) -> None:
+def _more(layers: SentenceLayers, titles: Mapping[str, str]) -> None:
     sentence = layers.sentence
     if sentence.links or layers.suggestions or layers.meta:
         with st.expander("Links, all suggestions, metadata"):
@@ -190,7 +191,7 @@ def _more(layers: SentenceLayers) -> None:
                     [
                         {
                             "Suggestion": sentence.surface(suggestion.start, suggestion.end),
-                            "Type": suggestion.type,
+                            "Type": titles.get(suggestion.type, suggestion.type),
                             "Source": suggestion.source,
                             "Score": suggestion.score,
                             "Entity": suggestion.entity or "",

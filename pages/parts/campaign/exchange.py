@@ -52,7 +52,7 @@ def suffixes() -> list[str]:
 
 def format_choice(key: str) -> str | None:
     """Ask for the format of files; None means to detect it for each file."""
-    names = {"": "detect"} | {id_: f"{id_} – {get_format(id_).title}" for id_ in format_ids()}
+    names = {"": "detect automatically"} | {id_: f"{id_} – {get_format(id_).title}" for id_ in format_ids()}
     return st.selectbox("Format", list(names), format_func=names.__getitem__, key=key) or None
 
 
@@ -138,7 +138,7 @@ def _examples() -> None:
             known = get_format(id_)
             st.caption(f"{known.title} · {' '.join(known.suffixes)}")
             if known.example:
-                st.code(known.example, language=None)
+                st.code(known.example, language=None, wrap_lines=True)
 
 
 def _look(

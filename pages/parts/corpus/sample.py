@@ -84,6 +84,7 @@ def _plan(corpus: CorpusView, campaign: CampaignView, domain: Domain) -> Samplin
         types = fourth[1].multiselect(
             "of these types",
             domain.type_names,
+            format_func=domain.titles.__getitem__,
             placeholder="any",
             help=_doc("types"),
             key=f"sample:types:{campaign.id}",

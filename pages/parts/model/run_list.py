@@ -66,7 +66,7 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
         values = recipe_inputs(f"recipe-{campaign.id}", sources, encoders.encoder_names(shell.store(), actor))
         if "source" in values and not sources:
             st.caption("There is no data set yet to use as the source corpus; import one by command:")
-            st.code(f"workbench import FOLDER --dataset {values['source']}", language=None)
+            st.code(f"workbench import FOLDER --dataset {values['source']}", language=None, wrap_lines=True)
         st.markdown("**Few-shot curve**")
         left, right = st.columns(2)
         usual = ", ".join(map(str, _default_sizes(_count(chosen))))
@@ -82,7 +82,7 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
         on = {"campaign_id": campaign.id, "snapshot_id": chosen.id} if on_snapshot else {"dataset_id": chosen.id}
         if one_run:
             run_id = adaptation.start_run(shell.store(), actor, **on, recipe=recipe)
-            shell.note(f"Run {run_id} waits for the worker; follow it under Runs.")
+            shell.note(f"Run {run_id} is queued; follow it under Runs.")
         else:
             started = adaptation.start_few_shot(
                 shell.store(),
@@ -92,7 +92,8 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
                 sizes=_numbers(sizes, "Sizes"),
                 seeds=_numbers(seeds, "Seeds"),
             )
-            message = f"{started.started} runs wait for the worker; {started.reused} trained before are reused."
+            runs = f"{started.started} run{'s' * (started.started != 1)}"
+            message = f"{runs} queued, {started.reused} reused."
             shell.note(f"{message} {started.note}".rstrip())
         st.rerun()
 

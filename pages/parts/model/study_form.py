@@ -32,7 +32,7 @@ def start_view(actor: Actor, one: StudyView) -> None:
     options = studies.choices(shell.store(), actor, one.id)
     if options.data is None:
         st.info("No data folder is set. Set CROSSNER_DATA to the folder of the corpora and restart the workbench:")
-        st.code("CROSSNER_DATA=/path/to/corpora workbench up", language=None)
+        st.code("CROSSNER_DATA=/path/to/corpora workbench up", language=None, wrap_lines=True)
         return
     if not options.there:
         st.info(as_text(f"There is no corpus in {options.data}. Each is a folder with train, dev and test files."))
@@ -72,7 +72,7 @@ def start_view(actor: Actor, one: StudyView) -> None:
         pressed = st.button("Start this study", type="primary", disabled=not can_start)
     if pressed:
         job_id, is_new = studies.start_study(shell.store(), actor, one.id, values, section=name, workers=side_by_side)
-        state = "waits for the worker" if is_new else "is already queued or running"
+        state = "is queued" if is_new else "is already queued or running"
         shell.note(f"The study {state} (job {job_id}).")
         st.rerun()
 

@@ -31,7 +31,8 @@ _LATER = "second-look-later"
 _LAST = "second-look-last"
 _ASKED_TEST = "second-look-asked-test"
 _IN_REPORT = 200  # of each queue
-_ASKED = ("judge", "encoder", "folds", "repeats", "epochs", "learning_rate", "share", "alike")
+_FIRST = ("judge", "share", "alike")
+_MORE = ("encoder", "folds", "repeats", "epochs", "learning_rate")
 _KINDS = {
     "type": "another type",
     "boundary": "other boundaries",
@@ -77,7 +78,7 @@ def _report(
             report.text(finding.why, caption=True)
     if done:
         report.heading("Decided")
-        report.table(_decided_table(done))
+        report.table(_decided_table(done, domain))
     return report
 
 
@@ -194,7 +195,8 @@ def _decisions(actor: Actor, campaign: CampaignView, finding: FindingView) -> No
         label_review.decide(shell.store(), actor, finding.id, decision, changes_test=asked)
         if decision == "reopen":
             shell.note("The sentence waits for you under Adjudicate.")
-        what = finding.leaving.text if decision == "leave_out" else _words(finding.sentence, finding.there)
+        there = _words(finding.sentence, finding.there, campaign.domain)
+        what = finding.leaving.text if decision == "leave_out" else there
         message = f"{_STATES[label_review.DECISIONS[decision]]}: {what}"
         st.session_state[f"{_LAST}-{campaign.id}"] = (finding.id, message) if decision != "reopen" else None
         st.rerun()
@@ -237,12 +239,15 @@ def _under_way(actor: Actor, campaign: CampaignView) -> None:
 def _start(actor: Actor, campaign: CampaignView, *, first: bool) -> None:
     job = _newest(actor, campaign)
     busy = job is not None and job.is_under_way
-    with st.expander("Look at the gold" if first else "Look again", expanded=first):
+    with st.expander("Review the gold" if first else "Review again", expanded=first):
         if job is not None and job.state == "done" and job.finished_at:
-            st.caption(as_text(f"Last look {job.finished_at:%d %b, %H:%M} UTC. {job.message}"))
-        values = option_inputs(LabelReviewOptions, f"second-look-{campaign.id}", only=_ASKED)
+            st.caption(as_text(f"Last review {job.finished_at:%d %b, %H:%M} UTC. {job.message}"))
+        key = f"second-look-{campaign.id}"
+        values = option_inputs(LabelReviewOptions, key, only=_FIRST)
+        with st.popover("More settings", type="tertiary"):
+            values |= option_inputs(LabelReviewOptions, key, only=_MORE, given=values)
         if st.button(
-            f"Look at {campaign.gold} gold sentences",
+            f"Review {campaign.gold} gold sentences",
             disabled=busy,
             type="primary" if first else "secondary",
             key=f"second-look-start-{campaign.id}",
@@ -258,7 +263,7 @@ def _decided(actor: Actor, campaign: CampaignView, done: Sequence[FindingView]) 
     with st.expander(f"Decided · {len(done)}"):
         ids = [finding.id for finding in done]
         chosen = chosen_row(
-            _decided_table(done),
+            _decided_table(done, campaign.domain),
             ids,
             key=f"second-look-decided-{campaign.id}",
             height="content" if len(done) < 10 else 360,
@@ -288,7 +293,7 @@ def _past(finding: FindingView) -> str:
     return f"{finding.sentence.text} ({finding.split}) — {', '.join(steps)}"
 
 
-def _decided_table(done: Sequence[FindingView]) -> pd.DataFrame:
+def _decided_table(done: Sequence[FindingView], domain: Domain) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
@@ -296,8 +301,8 @@ def _decided_table(done: Sequence[FindingView]) -> pd.DataFrame:
                 "who": finding.decided_by,
                 "decided": _STATES[finding.state],
                 "split": finding.split,
-                "gold was": _words(finding.sentence, finding.there),
-                "proposed": _words(finding.sentence, finding.proposed),
+                "gold was": _words(finding.sentence, finding.there, domain),
+                "proposed": _words(finding.sentence, finding.proposed, domain),
                 "why": finding.why,
             }
             for finding in done
@@ -343,5 +348,7 @@ def _left_out(actor: Actor, campaign: CampaignView, out: Sequence[FindingView]) 
         st.rerun()
 
 
-def _words(sentence: Sentence, spans: Sequence[Span]) -> str:
-    return " · ".join(f"{sentence.surface(span.start, span.end)} ({span.type})" for span in spans) or "no entity"
+def _words(sentence: Sentence, spans: Sequence[Span], domain: Domain) -> str:
+    titles = domain.titles
+    words = (f"{sentence.surface(span.start, span.end)} ({titles.get(span.type, span.type)})" for span in spans)
+    return " · ".join(words) or "no entity"

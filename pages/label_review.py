@@ -25,7 +25,7 @@ only if they give it 80 % or more, and clearly more than the gold; they can be w
 """
 
 actor = shell.signed_in("expert")
-campaign = shell.page(actor, "Label review", "Where may the gold be wrong? Decide one doubt at a time.", help=_HELP)
+campaign = shell.page(actor, "Label review", "Where may the gold be wrong? Review the doubts one by one.", help=_HELP)
 if campaign:
     with shell.shown_errors():
         label_review.label_review_view(actor, campaign)

@@ -32,7 +32,7 @@ def doubted(store: Store, people: dict[str, Actor], campaign: int) -> int:
 
 
 def page(monkeypatch: pytest.MonkeyPatch, store: Store, actor: Actor, campaign: int) -> AppTest:
-    screen = open_screen(monkeypatch, store, "second_look", actor, campaign=campaign)
+    screen = open_screen(monkeypatch, store, "label_review", actor, campaign=campaign)
     assert not screen.exception, screen.exception
     return screen
 
@@ -57,7 +57,7 @@ def test_page_queues_a_look(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], campaign: int
 ) -> None:
     builders.make_gold(store, people, campaign)
-    screen = press(page(monkeypatch, store, people["eva"], campaign), "Look at 6 gold sentences")
+    screen = press(page(monkeypatch, store, people["eva"], campaign), "Review 6 gold sentences")
     job = queue.newest_job(store, people["eva"], "second_look", campaign)
     assert job is not None and job.state == "queued"
     assert "No worker is alive" in words(screen)
@@ -87,7 +87,7 @@ def test_page_shows_one_doubt_and_changes_gold(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
 ) -> None:
     screen = page(monkeypatch, store, people["eva"], doubted)
-    assert "Mara Vell” is musicalartist 2 ×, band 1 ×" in words(screen)
+    assert "Mara Vell” is musical artist 2 ×, band 1 ×" in words(screen)
     press(screen, "Change")
     assert [span.type for span in gold_of(store, doubted)[MARA]] == ["musicalartist", "country"]
     again = page(monkeypatch, store, people["eva"], doubted)
@@ -103,7 +103,7 @@ def test_page_takes_the_last_decision_back(
     press(screen, "Change")
     assert "Last changed" in words(screen) and gold_of(store, doubted) != before
     press(screen, "Undo")
-    assert gold_of(store, doubted) == before and "Mara Vell” is musicalartist" in words(screen)
+    assert gold_of(store, doubted) == before and "Mara Vell” is musical artist" in words(screen)
     assert not [one for one in screen.button if one.label == "Undo"]
 
 
@@ -111,7 +111,7 @@ def test_page_puts_off_without_deciding(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
 ) -> None:
     screen = press(page(monkeypatch, store, people["eva"], doubted), "Later")
-    assert "Mara Vell” is musicalartist" in words(screen)  # it is the only one, so it begins again
+    assert "Mara Vell” is musical artist" in words(screen)  # it is the only one, so it begins again
     assert label_review.decided(store, people["eva"], doubted) == ()
 
 

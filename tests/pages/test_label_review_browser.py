@@ -1,4 +1,4 @@
-"""Second look in a real browser: a key held down decides one doubt, not those that come after it unseen."""
+"""Label review in a real browser: a key held down decides one doubt, not those that come after it unseen."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_key_held_down_decides_one_doubt(app: App, doubted: int, chromium: Any
 
     with browser_of(chromium, app, "eva") as context:
         page = context.new_page()
-        page.goto(f"/second_look?campaign={doubted}")
+        page.goto(f"/label_review?campaign={doubted}")
         page.get_by_role("button", name="Keep").wait_for(timeout=30_000)
         for _ in range(8):  # without a release all but the first are repeats
             page.keyboard.down("1")
