@@ -56,6 +56,8 @@ SECTIONS: dict[str, tuple[Screen, ...]] = {
         Screen("queue", "Queue", OVERSEERS),
         Screen("data", "Sentences", KEEPERS),
         Screen("domains", "Domains", KEEPERS),
+        Screen("new_campaign", "New campaign", KEEPERS),
+        Screen("campaigns", "Campaigns", KEEPERS),
     ),
     "Corpus": (
         Screen("corpus", "Corpus", OVERSEERS),
@@ -72,7 +74,6 @@ SECTIONS: dict[str, tuple[Screen, ...]] = {
     ),
     "Admin": (
         Screen("people", "People", ("admin",)),
-        Screen("campaigns", "Campaigns", ("admin",)),
         Screen("doctor", "Doctor", ("admin",)),
     ),
     "You": (Screen("account", "My account", EVERYONE),),

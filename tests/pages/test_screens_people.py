@@ -245,8 +245,8 @@ def test_page_list_gives_each_role_its_screens() -> None:
     overseen = {"campaign", "queue", "corpus", "coverage", "overlap"}
     overseen |= {"adaptation", "compare", "errors", "studies", "encoders"}
     assert seen["expert"] == seen["annotator"] | overseen | {"adjudicate", "second_look"}
-    assert seen["researcher"] == common | overseen | {"data", "domains"}
-    assert seen["admin"] == seen["researcher"] | {"people", "campaigns", "doctor"}
+    assert seen["researcher"] == common | overseen | {"data", "domains", "new_campaign", "campaigns"}
+    assert seen["admin"] == seen["researcher"] | {"people", "doctor"}
 
 
 def test_adjudicate_shows_every_expert_the_open_questions_and_closes_them(

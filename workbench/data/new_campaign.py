@@ -27,8 +27,6 @@ from workbench.suggestions.preannotating import propose
 
 LOOKED_AT = 10
 """Number of sentences whose suggestions are shown beforehand."""
-FEW = 5
-"""With suggestions in fewer of those, annotators will mark most spans by themselves."""
 _IMPORTED = next(iter(IMPORTED.kinds))
 Row = TypeVar("Row")
 
@@ -62,6 +60,11 @@ class FirstLook:
     def suggested(self) -> int:
         """How many of these sentences would get a suggestion."""
         return sum(bool(item.suggestions) for item in self.looked)
+
+    @property
+    def few(self) -> bool:
+        """Whether fewer than half of them would get any, so that annotators mark most spans by themselves."""
+        return 2 * self.suggested < len(self.looked)
 
 
 def make_campaign(
