@@ -106,7 +106,7 @@ def test_new_campaign_shows_suggestions_and_warns_where_few_sentences_get_any(sc
     assert "Only" not in words(many)
     none = "\n".join(f"Nobody saw number {number} ." for number in range(30)).encode()
     few = filled(screen(), none)
-    assert as_plain("Only 0 of 10 sentences get suggestions. The gazetteer knows few of these names") in as_plain(
+    assert as_plain("None of 10 sentences gets a suggestion. The gazetteer knows few of these names") in as_plain(
         words(few)
     )
 

@@ -261,7 +261,8 @@ def _draw_look(seen: FirstLook, domain: Domain) -> None:
         return
     line = f"{seen.suggested} of {total} sentences get suggestions."
     if seen.few:
-        st.warning(as_text(f"Only {line} {_why_few(domain)}"))
+        few = f"Only {line}" if seen.suggested else f"None of {total} sentences gets a suggestion."
+        st.warning(as_text(f"{few} {_why_few(domain)}"))
     else:
         st.caption(f"{line} They are drawn evenly from all {seen.sentences:,}.")
     st.html(rows_html([f'<div class="row">{_marked(item, domain)}</div>' for item in seen.looked]))
