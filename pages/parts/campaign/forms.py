@@ -94,7 +94,8 @@ def setting_input(
 ) -> Any:
     """Draw the input of one setting, with what it means as a tooltip; return what it holds."""
     meta = spec.metadata
-    label, shared = meta["label"], {"key": key, "help": meta["help"] if tooltip else None}
+    label = meta["label"]
+    shared: dict[str, Any] = {"key": key, "help": meta["help"] if tooltip else None}
     if spec.name in offered:  # a value that is set can still be chosen even if it no longer exists
         values = list(dict.fromkeys(["", *offered[spec.name], value or ""]))
         return st.selectbox(
