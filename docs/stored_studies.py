@@ -56,14 +56,14 @@ def _value(cell: str, numeric: bool) -> Value:
     text = cell.strip().replace(r"\|", "|")
     if not numeric and not _MEASURED.fullmatch(text):
         return text
-    found = _MEASURED.fullmatch(text)
-    if found is None:
+    match = _MEASURED.fullmatch(text)
+    if match is None:
         raise BadInput(f"docs/results.md: the cell {text!r} stands in a column of numbers and is none.")
     if text == "–":
         return None
     if not numeric or "." not in text:
         return text if not numeric else int(text)
-    mean, sd, published = (None if found[part] in (None, "–") else float(found[part]) for part in found.groupdict())
+    mean, sd, published = (None if match[part] in (None, "–") else float(match[part]) for part in match.groupdict())
     return Measured(mean, sd, 0, published, signed="+" in text or text.startswith("-"))
 
 

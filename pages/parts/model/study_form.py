@@ -82,10 +82,10 @@ def _queued(job_id: int, is_new: bool) -> None:
     st.rerun()
 
 
-def _corpora(actor: Actor, one: StudyView) -> StudyChoices | None:
+def _corpora(actor: Actor, study: StudyView) -> StudyChoices | None:
     """Ask where the corpora are, if they are in two places; explain how to add some where there are none."""
-    folder = studies.choices(shell.store(), actor, one.id)
-    sets = studies.choices(shell.store(), actor, one.id, from_store=True)
+    folder = studies.choices(shell.store(), actor, study.id)
+    sets = studies.choices(shell.store(), actor, study.id, from_store=True)
     places = {"Data sets": sets, "Data folder": folder}
     filled = {name: options for name, options in places.items() if options.there}
     if not filled:
@@ -100,9 +100,9 @@ def _corpora(actor: Actor, one: StudyView) -> StudyChoices | None:
         list(filled),
         default="Data folder",
         required=True,
-        key=f"study-{one.id}:place",
+        key=f"study-{study.id}:place",
         on_change=_forget_corpora,
-        args=(one.id,),
+        args=(study.id,),
     )
     return filled[chosen]
 

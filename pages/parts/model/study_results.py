@@ -143,10 +143,10 @@ def results_view(actor: Actor, one: StudyView) -> None:
             _draw_table(table)
 
 
-def _stored_view(one: StudyView) -> None:
+def _stored_view(study: StudyView) -> None:
     """Draw the results that come with the workbench: one of several, with what it was measured with."""
     st.markdown("##### Results of this project")
-    named = {stored.section: stored for stored in one.stored}
+    named = {stored.section: stored for stored in study.stored}
     chosen = next(iter(named))
     if len(named) > 1:
         chosen = st.segmented_control(
@@ -155,7 +155,7 @@ def _stored_view(one: StudyView) -> None:
             default=chosen,
             required=True,
             format_func=lambda section: section or "main",
-            key=f"study:stored:{one.id}",
+            key=f"study:stored:{study.id}",
             label_visibility="collapsed",
         )
     stored = named[chosen]
@@ -175,19 +175,19 @@ def _draw_table(table: Table, seeds: int = 0) -> None:
         st.caption(as_text(f"{table.note}{_BESIDE if _has_published(table) else ''}"))
 
 
-def _own_view(actor: Actor, one: StudyView, result: StudyResult) -> None:
+def _own_view(actor: Actor, study: StudyView, result: StudyResult) -> None:
     """Draw what was trained, the tables, the figure and the notes."""
     st.html(rows_html([_provenance(result)]))
     if result.missing:
-        st.warning(f"{len(result.missing)} of {one.total} trainings have no result; the tables leave them out.")
+        st.warning(f"{len(result.missing)} of {study.total} trainings have no result; the tables leave them out.")
         with st.expander("Which are missing"):
             st.code("\n".join(result.missing_rows[:_MOST_MISSING]), language=None, wrap_lines=True)
     for table in result.tables:
         _draw_table(table, len(result.seeds))
     if result.figure is not None:
-        saved_figure(go.Figure(dict(result.figure)), None, name=f"study-{one.key}")
-    _downloads(actor, one, result)
-    report_download(partial(_report, study_name(one.title, one.section), result), name=f"study-{one.key}")
+        saved_figure(go.Figure(dict(result.figure)), None, name=f"study-{study.key}")
+    _downloads(actor, study, result)
+    report_download(partial(_report, study_name(study.title, study.section), result), name=f"study-{study.key}")
     for note in result.notes:
         st.caption(as_text(note))
     download_problem()
