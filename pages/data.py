@@ -42,4 +42,4 @@ with shell.shown_errors():
     elif campaign is not None:
         _VIEWS[chosen](actor, campaign)
     else:
-        st.info("There is no campaign yet. An admin makes one under Campaigns.")
+        st.info("There is no campaign yet. Make one under New campaign.")

@@ -70,7 +70,7 @@ def calm_campaign(store: Store, people: dict[str, Actor]) -> int:
 
 @pytest.mark.parametrize(
     ("page", "who"),
-    [("data", "ann1"), ("data", "eva"), ("domains", "ann1"), ("campaigns", "res"), ("campaigns", "eva")],
+    [("data", "ann1"), ("data", "eva"), ("domains", "ann1"), ("campaigns", "eva"), ("new_campaign", "eva")],
 )
 def test_pages_data_refuse_other_roles(screen: Open, campaign: int, page: str, who: str) -> None:
     test = screen(page, who)
@@ -310,31 +310,16 @@ def test_domains_keep_a_draft_across_views(screen: Open) -> None:
     assert test.text_area[0].value == "name = "
 
 
-def test_campaigns_make_one_with_its_rules(screen: Open, store: Store, people: dict[str, Actor]) -> None:
-    test = screen("campaigns", "adm")
-    field(test, "Name").set_value("Rails")  # type: ignore[attr-defined]
-    next(one for one in test.selectbox if one.label == "Domain").set_value("politics")
-    test.number_input(key="campaigns:blind_share:new:0").set_value(25)
-    press(test, "Create the campaign")
-    made = campaigns.list_campaigns(store, people["adm"])[0]
-    assert (made.name, made.domain_name, made.blind_share, made.control_share) == ("Rails", "politics", 0.25, 0.1)
-    assert {one.name for one in made.members} == {"ann1", "ann2", "ann3", "eva"}
-
-
-def test_campaigns_next_one_begins_with_the_usual_rules(
+def test_campaigns_researchers_change_members_and_nothing_that_is_an_admins(
     screen: Open, store: Store, people: dict[str, Actor], campaign: int
 ) -> None:
-    test = switch(screen("campaigns", "adm"), "campaigns:view", "New")
-    field(test, "Name").set_value("Rails")  # type: ignore[attr-defined]
-    test.number_input(key="campaigns:blind_share:new:0").set_value(55)
-    field(test, "SPARQL endpoint").set_value("http://localhost:3030/sparql")  # type: ignore[attr-defined]
-    test.checkbox(key="campaigns:suggestions_on:new:0").set_value(False)
-    press(test, "Create the campaign")
-    field(test, "Name").set_value("Roads")  # type: ignore[attr-defined]
-    press(test, "Create the campaign")
-    made = {one.name: one for one in campaigns.list_campaigns(store, people["adm"])}
-    assert (made["Rails"].blind_share, made["Rails"].suggestions_on) == (0.55, False)
-    assert (made["Roads"].blind_share, made["Roads"].endpoint, made["Roads"].suggestions_on) == (0.1, None, True)
+    test = screen("campaigns", "res")
+    parts = next(one for one in test.segmented_control if one.key == "campaigns:part")
+    assert parts.options == ["Members", "Pre-annotation"]
+    assert next(one for one in test.segmented_control if one.key == "campaigns:view").options == ["Change"]
+    test.multiselect(key=f"campaigns:people:{campaign}").set_value([people["ann2"].id])
+    press(test, "Save the members")
+    assert [one.name for one in campaigns.get_campaign(store, people["res"], campaign).members] == ["ann2"]
 
 
 def test_campaigns_change_rules_members_and_archive(

@@ -252,8 +252,8 @@ def test_page_list_gives_each_role_its_screens() -> None:
     overseen = {"campaign", "queue", "corpus", "coverage", "overlap"}
     overseen |= {"adaptation", "compare", "errors", "studies", "encoders"}
     assert seen["expert"] == seen["annotator"] | overseen | {"adjudicate", "label_review"}
-    assert seen["researcher"] == common | overseen | {"data", "domains"}
-    assert seen["admin"] == seen["researcher"] | {"people", "campaigns", "doctor"}
+    assert seen["researcher"] == common | overseen | {"data", "domains", "new_campaign", "campaigns"}
+    assert seen["admin"] == seen["researcher"] | {"people", "doctor"}
 
 
 @pytest.mark.parametrize(
@@ -261,8 +261,8 @@ def test_page_list_gives_each_role_its_screens() -> None:
     [
         ("annotator", ["Start", "Annotate", "Check", "My work", "Gazetteer"]),
         ("expert", ["Start", "Annotate", "Check", "Adjudicate", "Label review", "My work", *OVERSEEN]),
-        ("researcher", ["Start", OVERSEEN[0], "Sentences", "Domains", *OVERSEEN[1:]]),
-        ("admin", ["Start", OVERSEEN[0], "Sentences", "Domains", *OVERSEEN[1:], "People", "Campaigns", "Doctor"]),
+        ("researcher", ["Start", OVERSEEN[0], "Sentences", "Domains", "Campaigns", *OVERSEEN[1:]]),
+        ("admin", ["Start", OVERSEEN[0], "Sentences", "Domains", "Campaigns", *OVERSEEN[1:], "People", "Doctor"]),
     ],
 )
 def test_sidebar_has_a_link_for_each_room_and_the_account_behind_the_name(

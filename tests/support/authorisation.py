@@ -177,6 +177,7 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
         "outbox": {"client": str(uuid.uuid4()), "events": []},
         "password": PASSWORD, "plan": SamplingPlan(), "prefix": ids["snapshot"].hash[:8],
         "present": PASSWORD, "question_id": ids["question"], "recipe": Recipe(max_epochs=1), "role": "annotator",
+        "sentences": [],
         "round_id": 1, "run_id": ids["run"], "run_ids": [], "second": ids["other run"], "sentence": sentence_from_words(
             ["Ada", "sang"], id="x"), "sentence_id": 1, "series": [], "settings": Settings(home=folder),
         "source": TextSource("data set", "own", 1, ""), "speaker": Speaker(source="gazetteer"), "split": "train",
@@ -201,6 +202,8 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "campaigns.campaigns.create_campaign": {"name": "Another"},
     "campaigns.domains.get_toml": {"name": "folk"},
     "campaigns.domains.delete_domain": {"name": "folk"},
+    "data.new_campaign.first_look": {"domain": "music"},
+    "data.new_campaign.make_campaign": {"name": "Guided", "domain": "music"},
     "data.archive.import_campaign": {"name": "Imported"},
     "data.archive_writing.insert_campaign": {"name": "Imported"},
     "data.datasets.import_dataset": {"name": "new"},

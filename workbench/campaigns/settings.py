@@ -48,18 +48,19 @@ class CampaignSettings:
     blind_share: float = setting(
         0.1,
         "Blind share",
-        "Share of sentences that annotator 2 annotates blind.",
+        "Share of sentences that annotator 2 annotates without annotator 1's spans: they measure real agreement.",
         flag="blind",
         min=0,
         max=1,
         percent=True,
     )
     control_share: float = setting(
-        0.1, "Control share", "Share of sentences whose suggestions are withheld.",
+        0.1, "Control share",
+        "Share of sentences whose suggestions are withheld: they show what suggestions change in people's work.",
         flag="control", min=0, max=1, percent=True,
     )  # fmt: skip
     lease_minutes: int = setting(
-        30, "Lease, minutes", "Minutes until the sentence of an inactive person is released.",
+        30, "Lease, minutes", "Minutes until the sentence of an inactive person is free for others.",
         min=1, max=7 * 24 * 60,
     )  # fmt: skip
     seed: int = setting(0, "Seed", "Random seed of the campaign.", group="new", min=0, max=2**31 - 1)
@@ -70,11 +71,13 @@ class CampaignSettings:
         fits=_is_address, allowed="an address that begins with http:// or https://, or nothing",
     )  # fmt: skip
     gazetteer: str | None = setting(
-        None, "Gazetteer", "Compiled gazetteer that is queried first, by name (see workbench gazetteer list).",
+        None, "Gazetteer", "Compiled gazetteer whose names are looked up first (see workbench gazetteer list).",
         fits=is_name, allowed="the name of a compiled gazetteer (see workbench gazetteer list), or nothing",
         empty="none: the bundled DBpedia sample",
     )  # fmt: skip
-    suggestions_on: bool = setting(True, "Show suggestions to annotator 1", "Whether annotator 1 sees suggestions.")
+    suggestions_on: bool = setting(
+        True, "Show suggestions to annotator 1", "Whether annotator 1 sees what links, gazetteers and models suggest."
+    )
     hint_below: float = setting(
         0.4, "Hints below", "Proposals with a lower probability are shown as hints.", min=0, max=1, percent=True
     )
