@@ -54,7 +54,7 @@ SECTIONS: dict[str, tuple[Screen, ...]] = {
     "Campaign": (
         Screen("campaign", "Overview", OVERSEERS),
         Screen("queue", "Queue", OVERSEERS),
-        Screen("data", "Sentences", KEEPERS),
+        Screen("data", "Sentences", EVERYONE),
         Screen("domains", "Domains", KEEPERS),
     ),
     "Corpus": (

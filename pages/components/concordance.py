@@ -1,0 +1,28 @@
+"""What was searched for, with the words before and after it in columns of their own, so that hits stand in line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+_AROUND = 70
+
+
+def concordance(text: str, ranges: Sequence[tuple[int, int]]) -> dict[str, str]:
+    """Return the columns of a text's first match; without one, the beginning of the text stands behind it."""
+    if not ranges:
+        return {"Before": "", "Match": "", "After": text}
+    start, end = ranges[0]
+    before = text[max(start - _AROUND, 0) : start]
+    return {"Before": f"…{before}" if start > _AROUND else before, "Match": text[start:end], "After": text[end:]}
+
+
+def concordance_columns() -> dict[str, Any]:
+    """Return the layout of these columns for `st.dataframe`."""
+    return {
+        "Before": st.column_config.TextColumn(width="medium", alignment="right"),
+        "Match": st.column_config.TextColumn(width="small", alignment="center"),
+        "After": st.column_config.TextColumn(width="medium"),
+    }
