@@ -31,7 +31,7 @@ def test_a_hit_opens_in_the_editor_and_back_leads_to_the_same_search(app: App, s
     with browser_of(chromium, app, "ann1") as context:
         page = context.new_page()
         page.goto(f"/data?campaign={sent}")
-        box = page.get_by_label("Search", exact=True)
+        box = page.get_by_role("searchbox")
         box.fill("mara|cello")
         box.press("Enter")
         page.get_by_text("No sentence matches.").wait_for()
@@ -56,12 +56,12 @@ def test_a_hit_opens_in_the_editor_and_back_leads_to_the_same_search(app: App, s
 
         page.get_by_role("link", name="Back to the search").click()
         page.get_by_text("1–1 of 1 sentences").wait_for()
-        assert page.get_by_label("Search", exact=True).input_value() == "(x+x+)+y|the cello"
+        assert page.get_by_role("searchbox").input_value() == "(x+x+)+y|the cello"
         page.go_back()
         page.wait_for_selector(".editor", timeout=30_000)
         page.go_back()
         page.get_by_text("1–1 of 1 sentences").wait_for()
-        assert page.get_by_label("Search", exact=True).input_value() == "(x+x+)+y|the cello"
+        assert page.get_by_role("searchbox").input_value() == "(x+x+)+y|the cello"
 
 
 def test_types_proposed_in_all_hits_reach_the_next_annotator(app: App, chromium: Any) -> None:

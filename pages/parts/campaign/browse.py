@@ -13,7 +13,7 @@ from pages.components.concordance import concordance, concordance_columns
 from pages.components.marked_text import marked_sentence, matched_text
 from pages.parts.campaign import bulk
 from pages.parts.campaign.search_form import PAGE, PLACE_WORDS, first_page, search_form
-from pages.parts.work.opening import hit_in_address, offer_opening
+from pages.parts.work.opening import hit_in_address, left_address, offer_opening
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.campaigns.campaigns import CampaignView
@@ -54,7 +54,12 @@ def browse_view(actor: Actor, campaign: CampaignView) -> None:
 def _page() -> int:
     """Return the page of the list, which on the first run only the address knows."""
     asked = st.query_params.get(PAGE, "")
-    return int(st.session_state.get(PAGE) or (asked if asked.isdecimal() and int(asked) else 1))
+    return int(st.session_state.get(PAGE) or (asked if asked.isdecimal() and int(asked) else _left_page()))
+
+
+def _left_page() -> int:
+    asked = left_address("data").get(PAGE, "")
+    return max(int(asked), 1) if asked.isdecimal() else 1
 
 
 def _nothing_yet(actor: Actor) -> str:
@@ -83,7 +88,7 @@ def _table(listing: Found, page: int, *, key: str, searched: bool) -> SentenceLi
         pd.DataFrame(rows),
         list(lines),
         key=key,
-        first=hit_in_address(),
+        first=hit_in_address("data"),
         height="auto" if len(rows) < _FEW else _TABLE_HEIGHT,
         column_config={"Sentence": st.column_config.TextColumn(width="large"), **concordance_columns()},
     )
@@ -93,7 +98,7 @@ def _table(listing: Found, page: int, *, key: str, searched: bool) -> SentenceLi
         st.caption(f"{first:,}–{last:,} of {listing.total:,} sentences. Choose one to see and open it.")
         pages = -(-listing.total // _PER_PAGE)
         if pages > 1:
-            st.pagination(pages, key=PAGE, bind="query-params")
+            st.pagination(pages, default=min(_left_page(), pages), key=PAGE, bind="query-params")
     return listing.lines[0] if chosen is None else lines[chosen]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import streamlit as st
 
 from crossner_core.suggest.base import source_of
 from pages.components.marked_text import as_text
+from pages.parts.work.opening import left_address
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import OVERSEERS
 from workbench.campaigns.campaigns import CampaignView
@@ -45,9 +45,12 @@ _CAMPAIGN = "search:campaign"
 def search_form(actor: Actor, campaign: CampaignView) -> Search:
     """Draw the search; return what it asks for."""
     _begin_anew(campaign.id)
+    filters = _filters(actor, campaign)
+    left = left_address("data")  # what a bound widget is at first where the address has no value for it
     with st.container(horizontal=True, vertical_alignment="bottom"):
         text = st.text_input(
-            "Search",
+            "Search the sentences",
+            value=left.get(_BOX, ""),
             key=_BOX,
             type="search",
             max_chars=MOST_CHARACTERS,
@@ -56,11 +59,17 @@ def search_form(actor: Actor, campaign: CampaignView) -> Search:
             on_change=first_page,
             label_visibility="collapsed",
         )
-        regex = st.toggle("Regular expression", key=_SWITCH, bind="query-params", on_change=first_page)
+        regex = st.toggle(
+            "Regular expression",
+            value=left.get(_SWITCH) == "true",
+            key=_SWITCH,
+            bind="query-params",
+            on_change=first_page,
+        )
         with st.popover("Filters", icon=":material/filter_list:"):
-            chosen = {name: _choice(name, words) for name, words in _filters(actor, campaign).items()}
+            chosen = {name: _choice(name, words, left.get(name)) for name, words in filters.items()}
             st.button("Clear", on_click=_clear, type="tertiary")
-    _active({name: (words, chosen[name]) for name, words in _filters(actor, campaign).items()})
+    _active({name: (words, chosen[name]) for name, words in filters.items()})
     place = chosen.pop("stage")
     return Search(text=(text or "").strip(), regex=bool(regex), place=place, **chosen)
 
@@ -89,11 +98,20 @@ def _source_words(kind: str, words: str) -> str:
     return f"{source.title}: {words}" if source is not None and len(source.kinds) > 1 else words
 
 
-def _choice(name: str, words: Mapping[str, str]) -> str | None:
-    options: dict[str, Any] = {
-        "key": name, "format_func": _or_all(words), "bind": "query-params", "on_change": first_page,
-    }  # fmt: skip
-    return st.selectbox(_FILTERS[name], ["", *words], **options) or None
+def _choice(name: str, words: Mapping[str, str], left: str | None) -> str | None:
+    titles = ["all", *words.values()]
+    return (
+        st.selectbox(
+            _FILTERS[name],
+            ["", *words],
+            index=titles.index(left) if left in titles else 0,
+            format_func=_or_all(words),
+            key=name,
+            bind="query-params",
+            on_change=first_page,
+        )
+        or None
+    )
 
 
 def _or_all(words: Mapping[str, str]) -> Callable[[str], str]:

@@ -200,7 +200,7 @@ def _open(actor: Actor, campaign: CampaignView, comparison: Comparison) -> None:
     texts = {ids[name]: sentence.text for name, sentence in sentences.items() if name in ids}
     if not texts:
         return
-    hit = hit_in_address()
+    hit = hit_in_address("compare")
     chosen = st.selectbox(
         "Open one of these sentences",
         list(texts),

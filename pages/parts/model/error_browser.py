@@ -140,7 +140,7 @@ def _first(campaign_id: int) -> None:
 def _list(errors: ErrorList, page: int, page_key: str, *, key: str) -> ErrorLine:
     """Draw the errors that match; return the chosen one, by default the first."""
     ids = [(line.item.sentence.id, line.item.sentence.text, line.gold, line.predicted) for line in errors.lines]
-    hit = hit_in_address()
+    hit = hit_in_address("errors")
     back_at = next((id_ for id_, line in zip(ids, errors.lines, strict=True) if hit and line.sentence_id == hit), None)
     chosen = chosen_row(
         error_table(errors),

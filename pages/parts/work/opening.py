@@ -45,12 +45,23 @@ def back_link(actor: Actor) -> None:
         )
 
 
-def hit_in_address() -> int | None:
+def left_address(page: str) -> dict[str, str]:
+    """Return the parameters that a list's address had when a sentence of it was opened.
+
+    `switch_page` leaves a step in the browser's history that has the list's path and the editor's parameters; to
+    somebody who steps back onto it, the list is what it was.
+    """
+    left, _, query = st.query_params.get(BACK, "").partition("?")
+    return dict(parse_qsl(query)) if left == page else {}
+
+
+def hit_in_address(page: str) -> int | None:
     """Return the sentence to choose in a list that somebody comes back to."""
-    asked = st.query_params.get(HIT, "")
+    asked = st.query_params.get(HIT) or left_address(page).get(HIT, "")
     return int(asked) if asked.isdecimal() else None
 
 
 def _address(page: str, sentence_id: int) -> str:
-    kept = {name: value for name, value in st.query_params.to_dict().items() if name != HIT}
+    address = left_address(page) | st.query_params.to_dict()
+    kept = {name: value for name, value in address.items() if name not in (HIT, BACK)}
     return f"{page}?{urlencode(kept | {HIT: str(sentence_id)})}"
