@@ -7,7 +7,8 @@ from typing import Any
 
 import streamlit as st
 
-_AROUND = 70
+_BEFORE = 28
+"""Characters before a match that fit their column: longer text would lose the words next to the match."""
 
 
 def concordance(text: str, ranges: Sequence[tuple[int, int]]) -> dict[str, str]:
@@ -15,8 +16,10 @@ def concordance(text: str, ranges: Sequence[tuple[int, int]]) -> dict[str, str]:
     if not ranges:
         return {"Before": "", "Match": "", "After": text}
     start, end = ranges[0]
-    before = text[max(start - _AROUND, 0) : start]
-    return {"Before": f"…{before}" if start > _AROUND else before, "Match": text[start:end], "After": text[end:]}
+    before = text[:start].rstrip()
+    if len(before) > _BEFORE:
+        before = f"…{before[-_BEFORE:].lstrip()}"
+    return {"Before": before, "Match": text[start:end], "After": text[end:].lstrip()}
 
 
 def concordance_columns() -> dict[str, Any]:
@@ -24,5 +27,5 @@ def concordance_columns() -> dict[str, Any]:
     return {
         "Before": st.column_config.TextColumn(width="medium", alignment="right"),
         "Match": st.column_config.TextColumn(width="small", alignment="center"),
-        "After": st.column_config.TextColumn(width="medium"),
+        "After": st.column_config.TextColumn(width="large"),
     }

@@ -72,9 +72,9 @@ def test_types_proposed_in_all_hits_reach_the_next_annotator(app: App, chromium:
         page.get_by_text("Propose a type in all hits").click()
         page.get_by_label("Type to propose for").click()
         page.get_by_role("option", name="musical artist").click()
-        page.get_by_text("1 places in 1 sentences").wait_for()
-        page.get_by_role("button", name="Propose in 1 places").click()
-        page.get_by_text("1 suggestions written").wait_for()
+        page.get_by_text("1 place in 1 sentence").wait_for()
+        page.get_by_role("button", name="Propose in 1 place").click()
+        page.get_by_text("1 suggestion written").wait_for()
     with browser_of(chromium, app, "ann2") as context:
         page = open_screen(context, campaign)
         page.get_by_text("search:eva").first.wait_for()

@@ -21,10 +21,12 @@ from db import search_rows
 from db.engine import Session, Store
 
 SECONDS = 5
-"""Seconds that an expression gets; a usual one reads 200,000 sentences in one."""
+"""Seconds of processor time that an expression gets; a usual one reads 200,000 sentences in one."""
+PATIENCE = 20
+"""Seconds after which it is stopped on a machine that is busy with other things."""
 MOST_CHARACTERS = 200
 _AT_ONCE = threading.BoundedSemaphore(2)
-_WAIT = 15.0
+_WAIT = 30.0
 _CHILD = Path(__file__).with_name("pattern_child.py")
 _MOST_KEPT = 16
 _kept: OrderedDict[tuple[Any, ...], array[int]] = OrderedDict()
@@ -78,7 +80,7 @@ def _run(pattern: str, texts: Sequence[str], *, ranges: bool) -> list[Any]:
 def _answer(pattern: str, request: bytes) -> list[Any]:
     command = [sys.executable, "-I", "-S", "-W", "ignore", str(_CHILD), str(SECONDS)]
     try:
-        done = subprocess.run(command, input=request, capture_output=True, timeout=SECONDS, check=False)
+        done = subprocess.run(command, input=request, capture_output=True, timeout=PATIENCE, check=False)
     except subprocess.TimeoutExpired:
         done = None
     if done is None or done.returncode < 0 or b"MemoryError" in done.stderr:

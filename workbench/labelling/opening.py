@@ -98,7 +98,7 @@ def _editable(
     if campaign.archived:
         return None, "The campaign is archived."
     if actor.role not in LABELLERS:
-        return None, f"{actor.display_name} is {actor.role}: annotators edit their own work, an expert the gold."
+        return None, "Only annotators and experts edit: annotators their own work, an expert the gold."
     reasons = []
     if "adjudicate" in tasks and actor.role == "expert":
         obstacle = _obstacle_to_settle(session, actor, tasks["adjudicate"], own.get("adjudicate"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -73,17 +74,7 @@ def _forget_sentence() -> None:
 def _table(listing: Found, page: int, *, key: str, searched: bool) -> SentenceLine:
     """Draw the list; return the chosen sentence, the first if none is chosen."""
     lines = {line.id: line for line in listing.lines}
-    rows = [
-        (concordance(line.text, line.ranges) if searched else {"Sentence": line.text})
-        | {
-            "Stage": PLACE_WORDS[line.place],
-            "Split": line.split,
-            "Links": line.links,
-            "Suggestions": line.suggestions,
-            "Id": line.external_id,
-        }
-        for line in listing.lines
-    ]
+    rows = [_row(line, searched=searched) for line in listing.lines]
     chosen = chosen_row(
         pd.DataFrame(rows),
         list(lines),
@@ -100,6 +91,14 @@ def _table(listing: Found, page: int, *, key: str, searched: bool) -> SentenceLi
         if pages > 1:
             st.pagination(pages, default=min(_left_page(), pages), key=PAGE, bind="query-params")
     return listing.lines[0] if chosen is None else lines[chosen]
+
+
+def _row(line: SentenceLine, *, searched: bool) -> dict[str, Any]:
+    place = {"Stage": PLACE_WORDS[line.place], "Split": line.split}
+    if searched:
+        return concordance(line.text, line.ranges) | place | {"Id": line.external_id}
+    counts = {"Links": line.links, "Suggestions": line.suggestions}
+    return {"Sentence": line.text} | place | counts | {"Id": line.external_id}
 
 
 def _sentence(actor: Actor, campaign: CampaignView, sentence_id: int, line: SentenceLine | None = None) -> None:

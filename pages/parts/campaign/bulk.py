@@ -42,22 +42,28 @@ def propose_view(actor: Actor, campaign: CampaignView, search: Search) -> None:
             return
         surfaces = _surfaces(preview, campaign.id)
         overlapping = st.toggle("Also where it touches another suggestion", value=True, key="bulk:overlapping")
-        places = [p for p in preview.places if p.surface in surfaces and (overlapping or not p.overlaps)]
+        places = [
+            place for place in preview.places if place.surface in surfaces and (overlapping or not place.overlaps)
+        ]
         if places:
             _places(places)
         st.button(
-            f"Propose in {len(places):,} places",
+            f"Propose in {_number(len(places), 'place')}",
             disabled=not places,
             type="primary",
             on_click=partial(_propose, actor, campaign.id, search, type_, surfaces, overlapping),
         )
 
 
+def _number(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def summary(preview: Preview) -> str:
     """Return in words what would be proposed, what it touches, and what is left out."""
     repeated = sum(place.repeats for place in preview.places)
     touching = sum(bool(place.overlaps) and not place.repeats for place in preview.places)
-    parts = [f"{len(preview.places):,} places in {preview.sentences:,} sentences"]
+    parts = [f"{_number(len(preview.places), 'place')} in {_number(preview.sentences, 'sentence')}"]
     for number, words in (
         (repeated, "suggested already with this type, which they would confirm"),
         (touching, "touch another suggestion"),
@@ -71,17 +77,18 @@ def summary(preview: Preview) -> str:
 
 
 def _surfaces(preview: Preview, campaign_id: int) -> list[str]:
-    """Let texts be chosen if an expression, or another case, found several; all are chosen at first."""
+    """Return the texts to propose; of several, as an expression or another case finds, some can be left out."""
     counts = preview.surfaces
     if len(counts) == 1:
         return list(counts)
-    return st.multiselect(
-        "Texts",
+    left_out = st.multiselect(
+        f"Leave out some of the {len(counts):,} texts",
         [text for text, _ in counts.most_common()],
-        default=list(counts),
         format_func=lambda text: f"{text} · {counts[text]:,}",
-        key=f"bulk:surfaces:{campaign_id}:{hash(tuple(counts.items())):x}",
+        placeholder="none",
+        key=f"bulk:left-out:{campaign_id}:{hash(tuple(counts)):x}",
     )
+    return [text for text in counts if text not in left_out]
 
 
 def _places(places: list[Place]) -> None:
@@ -107,7 +114,7 @@ def _propose(
         _, number = from_search.propose(
             shell.store(), actor, campaign_id, search, type_, surfaces=surfaces, overlapping=overlapping
         )
-        shell.note(f"{number:,} suggestions written. They can be withdrawn under Proposals.")
+        shell.note(f"{_number(number, 'suggestion')} written. They can be withdrawn under Proposals.")
 
 
 def proposals_view(actor: Actor, campaign: CampaignView) -> None:
@@ -139,7 +146,7 @@ def _withdrawal(actor: Actor, campaign_id: int, proposal: Proposed) -> None:
     stay = f" {proposal.begun:,} stay, in sentences that somebody has begun." if proposal.begun else ""
     st.caption(as_text(f"Chosen: {proposal.words}.{stay}"))
     st.button(
-        f"Withdraw {free:,} suggestions",
+        f"Withdraw {_number(free, 'suggestion')}",
         disabled=not free,
         on_click=partial(_withdraw, actor, campaign_id, proposal.source),
     )
@@ -149,4 +156,4 @@ def _withdraw(actor: Actor, campaign_id: int, source: str) -> None:
     with shell.shown_errors():
         removed, kept = from_search.withdraw(shell.store(), actor, campaign_id, source)
         stay = f" {kept:,} stay: somebody has begun their sentences." if kept else ""
-        shell.note(f"{removed:,} suggestions withdrawn.{stay}")
+        shell.note(f"{_number(removed, 'suggestion')} withdrawn.{stay}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import streamlit as st
 
@@ -68,7 +67,6 @@ def search_form(actor: Actor, campaign: CampaignView) -> Search:
         )
         with st.popover("Filters", icon=":material/filter_list:"):
             chosen = {name: _choice(name, words, left.get(name)) for name, words in filters.items()}
-            st.button("Clear", on_click=_clear, type="tertiary")
     _active({name: (words, chosen[name]) for name, words in filters.items()})
     place = chosen.pop("stage")
     return Search(text=(text or "").strip(), regex=bool(regex), place=place, **chosen)
@@ -124,7 +122,7 @@ def _active(filters: Mapping[str, tuple[Mapping[str, str], str | None]]) -> None
     if words:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(as_text(" · ".join(words)), width="content")
-            st.button("Clear filters", on_click=partial(_clear), type="tertiary", key="search:clear")
+            st.button("Clear filters", on_click=_clear, type="tertiary", key="search:clear")
 
 
 def _clear() -> None:
