@@ -132,6 +132,17 @@ def keep(session: Session, endpoint: str, values: Mapping[str, dict[str, Any]]) 
     upsert(session, SparqlCache, rows, keys=("endpoint", "key"), update=("value", "fetched_at"))
 
 
+def within_reach(session: Session, campaign_id: int, sentence_ids: Collection[int]) -> set[int]:
+    """Return those of the sentences that nobody has begun to annotate and that have no gold."""
+    ids, reached = list(sentence_ids), set[int]()
+    for first in range(0, len(ids), _CHUNK):
+        some = ids[first : first + _CHUNK]
+        # Imported gold has no task to annotate, so it looks as if nobody had begun.
+        gold = _with_gold(sa.select(Task.sentence_id), campaign_id).where(Task.sentence_id.in_(some))
+        reached |= still_open(session, campaign_id, some) - set(session.scalars(gold))
+    return reached
+
+
 def add(session: Session, rows: Sequence[Mapping[str, Any]]) -> int:
     """Insert suggestions, leaving those alone that are there; return how many are new."""
     before = _count(session, rows)

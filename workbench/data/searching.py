@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from workbench.campaigns.domains import domain_of
 from workbench.data import patterns
 from workbench.data.patterns import Ranges
 
+MOST_CHARACTERS = 200
 PLACES = ("annotate", "check", "adjudicate", "gold", "parked")
 """The places of sentences: waiting at a stage, finished as gold, or parked because people skipped them."""
 
@@ -60,6 +62,8 @@ def check(search: Search, actor: Actor, campaign: Campaign) -> None:
     for what, value, values in known:
         if value is not None and value not in values:
             raise BadInput(f"There is no {what} {value!r}; there are {', '.join(values)}.")
+    if len(search.text) > MOST_CHARACTERS:
+        raise BadInput(f"The search has {len(search.text)} characters; up to {MOST_CHARACTERS} are allowed.")
     if search.differ is not None and actor.role not in OVERSEERS:
         raise NotAllowed("Where annotators differ is for those who settle or oversee; search by text or type instead.")
 
@@ -76,16 +80,29 @@ def matching(
         suggestions=campaign.suggestions_on,
     )
     text, offset = search.text.strip(), max(offset, 0)
+    # SQLite knows the case of ASCII letters only: other text is matched by Python, as expressions are.
+    by_python = bool(text) and (search.regex or not text.isascii())
     wanted = Wanted(
-        text="" if search.regex else text, place=search.place, split=search.split, kind=search.type,
+        text="" if by_python else text, place=search.place, split=search.split, kind=search.type,
         layer=search.layer, source=search.source, differ=search.differ,
     )  # fmt: skip
-    if not (search.regex and text):
+    if wanted == Wanted(split=wanted.split) and not by_python:  # counting is much quicker than listing
         total = search_rows.count(session, campaign.id, wanted, sight)
         return total, search_rows.ids(session, campaign.id, wanted, sight, offset=offset, limit=limit)
-    matched = set(patterns.matching_ids(store, session, campaign.id, text))
-    ids = [id_ for id_ in search_rows.ids(session, campaign.id, wanted, sight) if id_ in matched]
+    if by_python:
+        among = _matched(store, session, campaign, search, sight)
+        ids = search_rows.ids_among(session, campaign.id, wanted, sight, among)
+    else:
+        ids = search_rows.ids(session, campaign.id, wanted, sight)
     return len(ids), ids[offset : None if limit is None else offset + limit]
+
+
+def _matched(store: Store, session: Session, campaign: Campaign, search: Search, sight: Sight) -> set[int]:
+    text = search.text.strip()
+    if search.regex:
+        return set(patterns.matching_ids(store, session, campaign.id, text))
+    by_id = search_rows.ids(session, campaign.id, Wanted(text=text), sight)  # an id may hold it, too
+    return set(patterns.matching_ids(store, session, campaign.id, re.escape(text))).union(by_id)
 
 
 def ranges(search: Search, texts: Sequence[str]) -> list[Ranges]:

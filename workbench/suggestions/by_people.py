@@ -34,8 +34,7 @@ def write_suggestions(
 
 def open_sentences(session: Session, campaign_id: int, sentence_ids: Iterable[int]) -> set[int]:
     """Return the sentences that suggestions can still reach: begun by nobody, and without gold."""
-    still = suggestion_rows.still_open(session, campaign_id, set(sentence_ids))
-    return still - set(suggestion_rows.ids_with_gold(session, campaign_id))  # imported gold has no task to annotate
+    return suggestion_rows.within_reach(session, campaign_id, set(sentence_ids))
 
 
 def withdraw_source(session: Session, campaign_id: int, source: str) -> tuple[int, int]:

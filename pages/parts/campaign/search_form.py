@@ -13,8 +13,7 @@ from workbench.accounts.actors import Actor
 from workbench.accounts.roles import OVERSEERS
 from workbench.campaigns.campaigns import CampaignView
 from workbench.data import searching
-from workbench.data.patterns import MOST_CHARACTERS
-from workbench.data.searching import Search
+from workbench.data.searching import MOST_CHARACTERS, Search
 
 PLACE_WORDS = {
     "annotate": "to annotate",
