@@ -81,10 +81,8 @@ def main() -> None:
         rows += _bulk(store, people["res"], campaign)
         store.close()
     for row in rows:
-        print(
-            "{what:30} {who:5} {hits:>8,} hits  first {first:5.2f} ({first_cpu:.2f})  again {again:5.2f} ({again_cpu:.2f})"
-            "".format(**row)
-        )
+        first, again = (f"{row[key]:5.2f} ({row[f'{key}_cpu']:.2f})" for key in ("first", "again"))
+        print(f"{row['what']:30} {row['who']:5} {row['hits']:>8,} hits  first {first}  again {again}")
     if options.out:
         options.out.write_text(json.dumps(rows, indent=1), "utf-8")
 
