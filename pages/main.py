@@ -64,7 +64,7 @@ SECTIONS: dict[str, tuple[Screen, ...]] = {
     "Campaign": (
         Screen("campaign", "Overview", OVERSEERS, room="Overview and queue"),
         Screen("queue", "Queue", OVERSEERS, room="Overview and queue"),
-        Screen("data", "Sentences", KEEPERS),
+        Screen("data", "Sentences", EVERYONE),
         Screen("domains", "Domains", KEEPERS),
         Screen("campaigns", "Campaigns", KEEPERS, room="Campaigns"),
         Screen("new_campaign", "New campaign", KEEPERS, room="Campaigns"),

@@ -26,6 +26,7 @@ from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, domains, sentences
 from workbench.campaigns.domain_drafts import draft_from_toml, draft_to_toml
 from workbench.data import archive, browsing, datasets, exchange
+from workbench.data.searching import PLACES, Search
 from workbench.jobs import queue
 
 CONLL = "Mara\tB-musicalartist\nVell\tI-musicalartist\nhums\tO\n\nNobody\tO\nclaps\tO\n"
@@ -70,7 +71,7 @@ def calm_campaign(store: Store, people: dict[str, Actor]) -> int:
 
 @pytest.mark.parametrize(
     ("page", "who"),
-    [("data", "ann1"), ("data", "eva"), ("domains", "ann1"), ("campaigns", "eva"), ("new_campaign", "eva")],
+    [("domains", "ann1"), ("campaigns", "eva"), ("new_campaign", "eva")],
 )
 def test_pages_data_refuse_other_roles(screen: Open, campaign: int, page: str, who: str) -> None:
     test = screen(page, who)
@@ -92,10 +93,10 @@ def test_browse_lists_and_filters_sentences(
 ) -> None:
     test = screen("data", "res")
     assert len(test.dataframe[0].value) == 6
-    test.text_input(key=f"data:text:{campaign}").set_value("PAPER")
+    test.text_input(key="q").set_value("PAPER")
     assert list(healthy(test.run()).dataframe[0].value["Id"]) == ["music-2"]
-    test.text_input(key=f"data:text:{campaign}").set_value("")
-    test.selectbox(key=f"data:place:{campaign}").set_value("gold")
+    test.text_input(key="q").set_value("")
+    test.selectbox(key="stage").set_value("gold")
     assert "No sentence matches" in words(healthy(test.run()))
     other = campaigns.create_campaign(store, people["adm"], name="another", domain=load_domain("politics"))
     sentences.add_sentences(
@@ -119,7 +120,7 @@ def test_browse_shows_user_text_as_text(screen: Open, store: Store, people: dict
     labelled = LabelledSentence(sentence, (Span(0, 2, "band"),))
     sentences.add_sentences(store, people["res"], campaign, [labelled])
     test = screen("data", "res")
-    test.text_input(key=f"data:text:{campaign}").set_value("onerror")
+    test.text_input(key="q").set_value("onerror")
     pieces = "".join(one.proto.body for one in healthy(test.run()).get("html"))
     assert "&lt;img src=x" in pieces and "&amp;amp;" in pieces
     assert "<img" not in pieces
@@ -129,7 +130,7 @@ def test_browse_finds_where_each_sentence_stands(store: Store, people: dict[str,
     tab = builders.Tab(store, people["ann1"], campaign, "annotate")
     item = tab.items(1)[0]
     tab.do("submit", item, [(0, 2, "musicalartist")])
-    places = {place: browsing.browse(store, people["res"], campaign, place=place).total for place in browsing.PLACES}
+    places = {place: browsing.browse(store, people["res"], campaign, Search(place=place)).total for place in PLACES}
     assert places == {"annotate": 5, "check": 1, "adjudicate": 0, "gold": 0, "parked": 0}
     assert browsing.layer_counts(store, people["res"], campaign)["first"] == 1
 
@@ -224,7 +225,7 @@ def test_import_pre_annotates_at_once(screen: Open, store: Store, people: dict[s
     test.file_uploader[0].set_value([("new.txt", b"Mara Vell moved to Oslo.\nShe sang in Norway.", "text/plain")])
     press(healthy(test.run()), "Import into")
     assert "2 sentences imported" in words(test)
-    found = browsing.browse(store, people["res"], campaign, text="Oslo.")
+    found = browsing.browse(store, people["res"], campaign, Search(text="Oslo."))
     layers = browsing.sentence_layers(store, people["res"], campaign, found.lines[0].id)
     assert layers.preannotated and not layers.work
 

@@ -36,6 +36,7 @@ from workbench.accounts.actors import SYSTEM, Actor
 from workbench.campaigns import domains, sentences
 from workbench.data import archive_reading, snapshots
 from workbench.data.sampling import SamplingPlan
+from workbench.data.searching import Search
 from workbench.labelling import adjudication
 from workbench.reports.curves import Series
 from workbench.reports.errors_browsing import Speaker
@@ -184,6 +185,7 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
         "splits": {"train": ("t.jsonl", as_jsonl(own_sentences(2)))}, "stage": "annotate", "strategies": ["longest"],
         "strategy": "longest", "suggestions": {}, "surface": "Ada", "target": folder / uuid.uuid4().hex,
         "task_id": ids["gold"], "text": "Ada", "token": "none", "user_id": actor.id, "user_ids": ids["users"],
+        "search": Search(text="sang"), "type": "band", "hashes": (),
         "values": {}, "which": "gold", "toml_text": OWN_DOMAIN,
     }  # fmt: skip
     own = SPECIAL.get(name, {})
@@ -220,6 +222,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "runs.simulations.get_play": {"job_id": lambda scene: scene.ids["play"]},
     "suggestions.gazetteers.look_up": {"name": None},
     "suggestions.gazetteers.explain_sentence": {"name": None},
+    "suggestions.from_search.withdraw": {"source": "search:res, today"},
     "doctor.examining.repair": {"check_id": "leases"},
 }
 EXTRA: dict[str, tuple[Any, ...]] = {
