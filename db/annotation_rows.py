@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -141,6 +141,32 @@ def workers_of(session: Session, sentence_id: int) -> dict[int, set[str]]:
     for user_id, stage in session.execute(query):
         stages.setdefault(user_id, set()).add(stage)
     return stages
+
+
+def marked_elsewhere(
+    session: Session, campaign_id: int, surfaces: Collection[str], *, but: int
+) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return how many sentences of a campaign, but one, have each of these texts marked, by text and type.
+
+    The second number counts those of them in which a check or gold has it.
+    """
+    checked = sa.func.max(sa.case((Task.stage == "annotate", 0), else_=1)).label("checked")
+    by_sentence = (
+        sa.select(SpanRow.surface, SpanRow.type, checked)
+        .join(Annotation, Annotation.id == SpanRow.annotation_id)
+        .join(Task, Task.id == Annotation.task_id)
+        .where(
+            SpanRow.surface.in_(surfaces),
+            Task.campaign_id == campaign_id,
+            Task.sentence_id != but,
+            Annotation.state == "submitted",
+        )
+        .group_by(SpanRow.surface, SpanRow.type, Task.sentence_id)
+        .subquery()
+    )
+    of = by_sentence.c
+    query = sa.select(of.surface, of.type, sa.func.count(), sa.func.sum(of.checked)).group_by(of.surface, of.type)
+    return {(surface, kind): (marked, seen) for surface, kind, marked, seen in session.execute(query)}
 
 
 def add(session: Session, *, task_id: int, user_id: int, **values: Any) -> Annotation:

@@ -36,6 +36,10 @@ _LATER = {(Sentence, name) for name in ("document", "offset", "layout")}  # fiel
 _LATER_SETTINGS = {
     "open_at_submit": "ask",
     "accept_from": 0.8,
+    "confirm": "doubted",
+    "confirm_share": 0.1,
+    "rare_below": 3,
+    "doubt_below": 0.5,
     "model_floor": 0.3,
     "model_gain": 0.0,
 }  # settings the golden version had not
@@ -198,6 +202,9 @@ def without_times(found: Mapping[str, Any]) -> dict[str, Any]:
     later = _LATER_SETTINGS.items()  # at their defaults; any other value is a difference
     files["campaign.json"] = {key: value for key, value in files["campaign.json"].items() if (key, value) not in later}
     for line in files["sentences.jsonl"]:
+        for question in (asked for task in line["tasks"] for asked in task["questions"]):
+            if question.get("asks") == "both":  # what the golden version had no word for
+                del question["asks"]
         line["second_look"] = [
             {key: value for key, value in finding.items() if _LATER_OF_FINDINGS.get(key, ...) != value}
             for finding in line["second_look"]
