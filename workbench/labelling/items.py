@@ -75,7 +75,7 @@ def build(
         item = _sentence_json(task_id, row, links.get(row.id, [])) | {"suggestions": proposed}
         item |= _stage_json(stage, row, layers.get(row.id))
         if stage == "adjudicate" or item["first"] is not None:
-            item["provenance"] = _provenance(session, campaign, row, layers[row.id], behind.get(row.id, ()))
+            item["provenance"] = _provenance(session, campaign, stage, row, layers[row.id], behind.get(row.id, ()))
         item |= {"revision": work.revision if work else 0, "work": to_json(work_of(work)) if work else None}
         made.append(item | {"notes": notes[task_id]})
     return tuple(made)
@@ -103,13 +103,19 @@ def _stage_json(stage: str, row: SentenceRow, layers: Layers | None) -> dict[str
 
 
 def _provenance(
-    session: Session, campaign: Campaign, row: SentenceRow, layers: Layers, suggestions: Sequence[SuggestionRow]
+    session: Session,
+    campaign: Campaign,
+    stage: str,
+    row: SentenceRow,
+    layers: Layers,
+    suggestions: Sequence[SuggestionRow],
 ) -> list[dict[str, Any]]:
     """Return how the annotators' spans came about, and why annotator 2 has to confirm some."""
     proposals = confirming.proposals_of(campaign, suggestions)
     reasons = {} if row.blind else confirming.to_confirm(session, campaign, row, layers.first, proposals)
     shown = campaign.suggestions_on and not row.control
-    return confirming.provenance(row, ((1, layers.first), (2, layers.second)), proposals, reasons, shown=shown)
+    seen = ((1, layers.first), (2, layers.second if stage == "adjudicate" else None))
+    return confirming.provenance(row, seen, proposals, reasons, shown=shown)
 
 
 def _notes(

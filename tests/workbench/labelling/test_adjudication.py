@@ -313,3 +313,27 @@ def test_imported_gold_can_be_reopened_by_an_expert(store: Store, people: People
     with store.read() as session:
         states = session.execute(sa.select(Annotation.origin, Annotation.state)).all()
     assert set(map(tuple, states)) == {("import", "superseded"), ("person", "submitted")}
+
+
+@pytest.mark.parametrize(("asks", "asked", "other"), [("first", "ann1", "ann2"), ("second", "ann2", "ann1")])
+def test_question_to_one_annotator_is_theirs_alone_and_waits_for_them_alone(
+    store: Store, people: People, campaign: int, asks: str, asked: str, other: str
+) -> None:
+    for name, stage in (("ann1", "annotate"), ("ann2", "check")):
+        Tab(store, people[name], campaign, stage).submit_all()
+    tab = Tab(store, people["eva"], campaign, "adjudicate")
+    order = [item["task"] for item in tab.items(6)]
+    question = adjudication.ask(store, people["eva"], order[0], "A stage name?", asks=asks)
+    assert [item["task"] for item in tab.items(6)] == [*order[1:], order[0]]
+    assert adjudication.my_questions(store, people[other], campaign) == ()
+    assert [view.asks for view in adjudication.my_questions(store, people[asked], campaign)] == [asks]
+    with pytest.raises(NotAllowed, match=f"Only annotator {asked[-1]} of the sentence"):
+        adjudication.answer(store, people[other], question, "me, too")
+    adjudication.answer(store, people[asked], question, "yes")
+    assert [item["task"] for item in tab.items(6)] == order
+
+
+def test_question_asks_nobody_else(store: Store, people: People, expert: Tab) -> None:
+    task = expert.items(1)[0]["task"]
+    with pytest.raises(BadInput, match="allowed are both, first, second"):
+        adjudication.ask(store, people["eva"], task, "?", asks="third")
