@@ -123,7 +123,7 @@ class Campaign(Base):
     """Which of annotator 1's spans annotator 2 confirms one by one: doubted, all or none."""
     confirm_share: Mapped[float] = mapped_column(default=0.1, server_default="0.1")
     """Share of the other spans that annotator 2 confirms, too."""
-    rare_below: Mapped[int] = mapped_column(default=3, server_default="3")
+    rare_below: Mapped[int] = mapped_column(default=2, server_default="2")
     """A span found with its type in fewer checked sentences is rare."""
     doubt_below: Mapped[float] = mapped_column(default=0.5, server_default="0.5")
     """A span whose suggestion has a lower confidence is doubted."""

@@ -38,7 +38,7 @@ _LATER_SETTINGS = {
     "accept_from": 0.8,
     "confirm": "doubted",
     "confirm_share": 0.1,
-    "rare_below": 3,
+    "rare_below": 2,
     "doubt_below": 0.5,
     "model_floor": 0.3,
     "model_gain": 0.0,

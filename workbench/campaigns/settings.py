@@ -117,7 +117,7 @@ class CampaignSettings:
         "Share of spans that are neither new, rare nor doubted, drawn from seed and place.", min=0, max=1, percent=True,
     )  # fmt: skip
     rare_below: int = setting(
-        3, "Rare below, sentences",
+        2, "Rare below, sentences",
         "A span is rare, and to be confirmed, if fewer other checked sentences have it with its type.",
         min=1, max=10_000,
     )  # fmt: skip

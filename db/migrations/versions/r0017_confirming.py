@@ -15,7 +15,7 @@ def upgrade() -> None:
     with op.batch_alter_table('campaign', schema=None) as batch_op:
         batch_op.add_column(sa.Column('confirm', sa.Text(), server_default='doubted', nullable=False))
         batch_op.add_column(sa.Column('confirm_share', sa.Double(), server_default='0.1', nullable=False))
-        batch_op.add_column(sa.Column('rare_below', sa.Integer(), server_default='3', nullable=False))
+        batch_op.add_column(sa.Column('rare_below', sa.Integer(), server_default='2', nullable=False))
         batch_op.add_column(sa.Column('doubt_below', sa.Double(), server_default='0.5', nullable=False))
     op.add_column('question', sa.Column('asks', sa.Text(), server_default='both', nullable=False))
     op.create_index(op.f('ix_annotation_span_surface'), 'annotation_span', ['surface'])

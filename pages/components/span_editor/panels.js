@@ -78,13 +78,21 @@ function spanLine(state, mark, run) {
   ];
 }
 
+/** Check mode: what is still to be confirmed, and why; the line stays once nothing is. */
+function confirmLine(state) {
+  const wanted = unconfirmed(state);
+  const asked = state.item.provenance?.filter((one) => one.reasons.length).length;
+  if (!asked) return [];
+  const word = wanted.length ? `to confirm (${wanted.length})` : "nothing left to confirm";
+  return [h("li", { class: "to-confirm" }, h("span", { class: `word${wanted.length ? " warn" : ""}` }, word), h("span", { dir: "auto" }, wanted.map((one) => reasonWords(state, one)).join(" · ")))];
+}
+
 /** Check mode: what annotator 2 changed, one line each, with a way back. */
 export function changeLines(state, run) {
   if (state.mode !== "check" || !state.item.first) return [];
   const name = (span) => `${surfaceOf(state.split, span.start, span.end)} (${typeTitle(state, span.type)})`;
   const flags = state.work.flags.filter((flag) => state.work.spans.some((span) => sameSpan(span, flag)));
-  const wanted = unconfirmed(state);
-  const lines = wanted.length ? [h("li", { class: "to-confirm" }, h("span", { class: "word warn" }, `to confirm (${wanted.length})`), h("span", { dir: "auto" }, wanted.map((one) => reasonWords(state, one)).join(" · ")))] : [];
+  const lines = confirmLine(state);
   lines.push(...changesOf(state.item, state.work).map(({ kind, first, second }) =>
     h("li", {}, h("span", { class: "word" }, kind), h("span", { dir: "auto" }, [first, second].filter(Boolean).map(name).join(" → ")),
       first && button("put back", { class: "small", tabindex: "-1", press: () => run({ do: "restore", span: first }) }))));

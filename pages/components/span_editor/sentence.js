@@ -104,18 +104,24 @@ function isWanted(state, mark) {
 function captionMore(mark, state, was) {
   if (isProposed(mark)) return `${mark.sources.join(", ")} ${scoreText(mark.score)}`;
   if (state.work.flags.some((flag) => sameSpan(flag, mark))) return "flagged";
-  if (isWanted(state, mark)) return "confirm";
-  return was ? `was ${typeTitle(state, was.type)}` : mark.origin === "confirmed" && state.mode === "check" ? "✓" : "";
+  return was ? `was ${typeTitle(state, was.type)}` : "";
+}
+
+/** A mark's type as its caption says it; a sign says whether it is confirmed, of one width, so that nothing moves. */
+function captionWord(mark, state) {
+  const title = typeTitle(state, mark.type);
+  if (mark.kind === "gone") return `deleted: ${title}`;
+  if (isProposed(mark)) return `${title}?`;
+  if (isWanted(state, mark)) return `${title} ○`;
+  return mark.origin === "confirmed" && state.mode === "check" ? `${title} ✓` : title;
 }
 
 function markNode(mark, inner, state, types) {
-  const title = typeTitle(state, mark.type);
   const flagged = state.work.flags.some((flag) => sameSpan(flag, mark));
   const was = state.mode === "check" && (state.item.first ?? []).find((one) => sameBounds(one, mark) && one.type !== mark.type);
   const classes = ["mark", mark.kind, colourOf(types, mark.type), flagged && "flagged", ["kept", "confirmed"].includes(mark.origin) && "given", isWanted(state, mark) && "wanted"];
   const more = captionMore(mark, state, was);
-  const word = mark.kind === "gone" ? `deleted: ${title}` : isProposed(mark) ? `${title}?` : title;
-  const caption = h("span", { class: "cap", dir: "ltr", "aria-hidden": "true" }, word, more && h("span", { class: "more" }, more));
+  const caption = h("span", { class: "cap", dir: "ltr", "aria-hidden": "true" }, captionWord(mark, state), more && h("span", { class: "more" }, more));
   const props = { class: classes.filter(Boolean).join(" "), role: "group", "aria-label": markWords(mark, state), data: { start: mark.start } };
   return h("span", props, ...inner, caption);
 }
