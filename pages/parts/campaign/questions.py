@@ -123,8 +123,8 @@ def agreement_view(actor: Actor, campaign: CampaignView, found: Overview, report
     looked = found.looked
     if looked.spans:
         line = (
-            f"In the other checks annotator 2 saw {looked.spans} spans: confirmed {looked.confirmed} one by one, changed "
-            f"{looked.changed}, flagged {looked.flagged}, and sent {looked.left} on with their sentence."
+            f"In the other checks annotator 2 saw {looked.spans} spans: confirmed {looked.confirmed} one by one, "
+            f"changed {looked.changed}, flagged {looked.flagged}, and sent {looked.left} on with their sentence."
         )
         st.caption(report.text(line, caption=True))
 
