@@ -55,6 +55,20 @@ _CLEARING: dict[type[Any], sa.Delete] = {
 _FILLED = sa.select(
     *(sa.exists().where(table.annotation_id == sa.bindparam("of")).label(table.__tablename__) for table in _CLEARING)
 )
+_MOST_MARKS = 200
+_NEWEST_MARKS = (
+    sa.select(SpanRow.type, Task.sentence_id, Task.stage)
+    .join(Annotation, Annotation.id == SpanRow.annotation_id)
+    .join(Task, Task.id == Annotation.task_id)
+    .where(
+        SpanRow.surface == sa.bindparam("surface"),
+        Task.campaign_id == sa.bindparam("campaign_id"),
+        Task.sentence_id != sa.bindparam("but"),
+        Annotation.state == "submitted",
+    )
+    .order_by(SpanRow.id.desc())
+    .limit(_MOST_MARKS)
+)
 _PARTS = (Annotation.spans, Annotation.flags, Annotation.rejected, Annotation.decisions)
 _MINE = (
     sa.select(Annotation)
@@ -148,25 +162,18 @@ def marked_elsewhere(
 ) -> dict[tuple[str, str], tuple[int, int]]:
     """Return how many sentences of a campaign, but one, have each of these texts marked, by text and type.
 
-    The second number counts those of them in which a check or gold has it.
+    The second number counts those of them in which a check or gold has it. Of a text that is marked often only the
+    newest marks are counted.
     """
-    checked = sa.func.max(sa.case((Task.stage == "annotate", 0), else_=1)).label("checked")
-    by_sentence = (
-        sa.select(SpanRow.surface, SpanRow.type, checked)
-        .join(Annotation, Annotation.id == SpanRow.annotation_id)
-        .join(Task, Task.id == Annotation.task_id)
-        .where(
-            SpanRow.surface.in_(surfaces),
-            Task.campaign_id == campaign_id,
-            Task.sentence_id != but,
-            Annotation.state == "submitted",
-        )
-        .group_by(SpanRow.surface, SpanRow.type, Task.sentence_id)
-        .subquery()
-    )
-    of = by_sentence.c
-    query = sa.select(of.surface, of.type, sa.func.count(), sa.func.sum(of.checked)).group_by(of.surface, of.type)
-    return {(surface, kind): (marked, seen) for surface, kind, marked, seen in session.execute(query)}
+    marked: dict[tuple[str, str], set[int]] = {}
+    checked: dict[tuple[str, str], set[int]] = {}
+    for surface in sorted(surfaces):
+        values = {"surface": surface, "campaign_id": campaign_id, "but": but}
+        for kind, sentence_id, stage in session.execute(_NEWEST_MARKS, values):
+            marked.setdefault((surface, kind), set()).add(sentence_id)
+            if stage != "annotate":
+                checked.setdefault((surface, kind), set()).add(sentence_id)
+    return {key: (len(ids), len(checked.get(key, ()))) for key, ids in marked.items()}
 
 
 def add(session: Session, *, task_id: int, user_id: int, **values: Any) -> Annotation:

@@ -296,14 +296,18 @@ class SpanRow(Base):
     """A span of an annotation, in tokens; `surface` is asserted against the text when written."""
 
     __tablename__ = "annotation_span"
-    __table_args__ = (valid_offsets(), sa.UniqueConstraint("annotation_id", "start"))
+    __table_args__ = (
+        valid_offsets(),
+        sa.UniqueConstraint("annotation_id", "start"),
+        sa.Index("ix_annotation_span_surface", "surface", "id"),
+    )
 
     id: Mapped[int] = _id()
     annotation_id: Mapped[int] = _owned("annotation.id")
     start: Mapped[int]
     end: Mapped[int]
     type: Mapped[str]
-    surface: Mapped[str] = mapped_column(index=True)
+    surface: Mapped[str]
     origin: Mapped[str] = mapped_column(default="new")
     """new · accepted · retyped · moved · kept · confirmed · first · second · other"""
 

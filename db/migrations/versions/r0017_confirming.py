@@ -18,11 +18,11 @@ def upgrade() -> None:
         batch_op.add_column(sa.Column('rare_below', sa.Integer(), server_default='2', nullable=False))
         batch_op.add_column(sa.Column('doubt_below', sa.Double(), server_default='0.5', nullable=False))
     op.add_column('question', sa.Column('asks', sa.Text(), server_default='both', nullable=False))
-    op.create_index(op.f('ix_annotation_span_surface'), 'annotation_span', ['surface'])
+    op.create_index('ix_annotation_span_surface', 'annotation_span', ['surface', 'id'])
 
 
 def downgrade() -> None:
-    op.drop_index(op.f('ix_annotation_span_surface'), table_name='annotation_span')
+    op.drop_index('ix_annotation_span_surface', table_name='annotation_span')
     with op.batch_alter_table('question', schema=None) as batch_op:
         batch_op.drop_column('asks')
     with op.batch_alter_table('campaign', schema=None) as batch_op:
