@@ -32,7 +32,9 @@ from workbench.labelling import adjudication, label_review
 from workbench.runs import adaptation, encoders, rounds, simulations, studies
 from workbench.settings import Settings, open_store
 
-_LATER = {(Sentence, name) for name in ("document", "offset", "layout")}  # fields the golden version had not
+# Fields the golden version had not, with what they are where nothing is set.
+_LATER: dict[tuple[type, str], Any] = {(Sentence, name): None for name in ("document", "offset", "layout")}
+_LATER[adjudication.QuestionView, "asks"] = "both"
 _LATER_SETTINGS = {
     "open_at_submit": "ask",
     "accept_from": 0.8,
@@ -227,7 +229,7 @@ def _plain(value: Any) -> Any:
     """Return a view as plain values: a dataclass as the list of its fields' values, without `_LATER` ones not set."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = {(type(value), spec.name): getattr(value, spec.name) for spec in dataclasses.fields(value)}
-        return [_plain(part) for name, part in parts.items() if name not in _LATER or part is not None]
+        return [_plain(part) for name, part in parts.items() if name not in _LATER or part != _LATER[name]]
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

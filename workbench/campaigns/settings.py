@@ -119,7 +119,7 @@ class CampaignSettings:
     rare_below: int = setting(
         2, "Rare below, sentences",
         "A span is rare, and to be confirmed, if fewer other checked sentences have it with its type.",
-        min=1, max=10_000,
+        min=1, max=50,
     )  # fmt: skip
     doubt_below: float = setting(
         0.5, "Doubted below", "A span is doubted, and to be confirmed, if its suggestion has a lower probability.",
