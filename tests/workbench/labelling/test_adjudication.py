@@ -20,7 +20,7 @@ from tests.support.builders import Tab, first_choices, make_gold, make_person, m
 from workbench.accounts import accounts
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
-from workbench.data import layers
+from workbench.data import archive, layers
 from workbench.labelling import adjudication, handout, steps
 from workbench.labelling.units import units
 from workbench.labelling.work import Flag
@@ -337,3 +337,12 @@ def test_question_asks_nobody_else(store: Store, people: People, expert: Tab) ->
     task = expert.items(1)[0]["task"]
     with pytest.raises(BadInput, match="allowed are both, first, second"):
         adjudication.ask(store, people["eva"], task, "?", asks="third")
+
+
+def test_archive_keeps_whom_a_question_asks(store: Store, people: People, expert: Tab, campaign: int) -> None:
+    adjudication.ask(store, people["eva"], expert.items(1)[0]["task"], "A stage name?", asks="second")
+    copied = archive.export_campaign(store, people["adm"], campaign)
+    again = archive.import_campaign(store, people["adm"], copied, name="Again")
+    (put,) = adjudication.my_questions(store, people["ann2"], again)
+    assert (put.text, put.asks) == ("A stage name?", "second")
+    assert adjudication.my_questions(store, people["ann1"], again) == ()

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from crossner_core.schema import Suggestion, sentence_from_words
+from db import annotation_rows
 from db.engine import Store
 from db.tables import Annotation, AnnotationVersion, Campaign, SentenceRow, SpanRow, Task
 from tests.support.builders import Tab, Triple, make_campaign, make_work
@@ -195,3 +196,13 @@ def test_expert_sees_how_both_annotators_spans_came_about(store: Store, people: 
     assert [(one["by"], one["type"], one["origin"], one["reasons"]) for one in made] == [
         (1, "musicalartist", "new", ["new here"]), (2, "musicalartist", "confirmed", []), (2, "location", "new", []),
     ]  # fmt: skip
+
+
+def test_of_a_text_that_is_marked_often_the_newest_marks_count(
+    store: Store, people: People, alike: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(annotation_rows, "_NEWEST_MARKS", annotation_rows._NEWEST_MARKS.limit(2))
+    annotated(store, people, alike, [MARA], [(0, 2, "band")], [(0, 2, "band")])
+    with store.read() as session:
+        counted = annotation_rows.marked_elsewhere(session, alike, {"Mara Vell"}, but=0)
+    assert counted == {("Mara Vell", "band"): (2, 0)}
