@@ -177,7 +177,8 @@ function giveType(state, { type }) {
   const mark = focusedMark(state);
   if (state.mode === "adjudicate") return giveOwnType(state, type, mark);
   const range = mark && !state.explicit ? mark : selectionOf(state);
-  return unlessReplacing(state, { start: range.start, end: range.end, type }) ?? putSpan(state, range, type, isProposed(mark));
+  const done = unlessReplacing(state, { start: range.start, end: range.end, type }) ?? putSpan(state, range, type, isProposed(mark));
+  return settles(state, mark, done);
 }
 
 /** The question what a new span would replace, or null where it is answered, or nothing but bounds would change. */
@@ -239,6 +240,11 @@ function confirmSpan(state, span) {
   return say(toUnconfirmed(focusRange(done, span)), `${words(state, span)} confirmed. ${left ? `${left} to go.` : "Enter submits."}`);
 }
 
+/** What a change of a span leads to: if that was to be confirmed, on to the next one to confirm. */
+function settles(before, mark, after) {
+  return isUnconfirmed(before, mark) && unconfirmed(after).length < unconfirmed(before).length ? toUnconfirmed(after) : after;
+}
+
 /** The next span to confirm after a place, else the first; stay if there is none. */
 function toUnconfirmed(state) {
   const open = unconfirmed(state);
@@ -290,7 +296,7 @@ function removeFocused(state) {
   const rejected = [...state.work.rejected, ...(state.mode === "check" && state.item.first ? [] : targets.flatMap((one) => rejecting(state, one)))];
   const what = targets.length === 1 ? words(state, targets[0]) : count(targets.length, "mark");
   const removed = edit(state, { ...state.work, spans, rejected }, `${what} removed.`);
-  return targets.every(isProposed) ? toNextSuggestion(removed) : removed;
+  return targets.every(isProposed) ? toNextSuggestion(removed) : settles(state, mark, removed);
 }
 
 function removeDecided(state, targets) {
@@ -342,7 +348,8 @@ function toggleFlag(state) {
 
 function setNote(state, { span, text }) {
   const flags = state.work.flags.map((flag) => (sameSpan(flag, span) ? { ...flag, note: text } : flag));
-  return edit({ ...state, noting: null }, { ...state.work, flags }, text ? "Note saved." : "Flagged without a note.");
+  const done = edit({ ...state, noting: null }, { ...state.work, flags }, text ? "Note saved." : "Flagged without a note.");
+  return toUnconfirmed(focusRange(done, span));
 }
 
 /** Typing a comment is one undo step, not one per letter. */

@@ -49,6 +49,15 @@ test("a change, a removal and a flag settle a span as well; its own type's key c
   assert.deepEqual([waiting(same), same.work.spans[0].origin], [[[9, 10, "location"]], "confirmed"]);
 });
 
+test("what settles a span leads to the next one; what only asks, or needs no look, does not", () => {
+  const at = (...actions) => focusedMark(run(check(), ...actions)).start;
+  assert.deepEqual([at(type("band")), at("remove")], [9, 9]);
+  assert.equal(at("flag", { do: "note", span: FIRST[0], text: "a stage name?" }), 9);
+  const asked = run(check(), { do: "select", from: 2, to: 6 }, type("band"));
+  assert.deepEqual([asked.confirm, asked.anchor, asked.head], ["replace", 2, 6]);
+  assert.equal(at({ do: "focusMark", mark: FIRST[1] }, type("song")), 6);
+});
+
 test("undo takes a confirmation back, and a span that was put back is to be confirmed", () => {
   assert.equal(waiting(run(check(), "accept", "undo")).length, 2);
   assert.equal(waiting(run(check(), "remove", { do: "restore", span: FIRST[0] })).length, 2);
