@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -67,6 +67,20 @@ _KEEP = sa.insert(AnnotationVersion).values(
     annotation_id=sa.bindparam("of"),
     revision=sa.case((_HIGHEST >= sa.bindparam("revision"), _HIGHEST + 1), else_=sa.bindparam("revision")),  # noqa: SIM300
     work=sa.bindparam("work"),
+)
+_MOST_MARKS = 200
+_NEWEST_MARKS = (
+    sa.select(SpanRow.type, Task.sentence_id, Task.stage)
+    .join(Annotation, Annotation.id == SpanRow.annotation_id)
+    .join(Task, Task.id == Annotation.task_id)
+    .where(
+        SpanRow.surface == sa.bindparam("surface"),
+        Task.campaign_id == sa.bindparam("campaign_id"),
+        Task.sentence_id != sa.bindparam("but"),
+        Annotation.state == "submitted",
+    )
+    .order_by(SpanRow.id.desc())
+    .limit(_MOST_MARKS)
 )
 _PARTS = (Annotation.spans, Annotation.flags, Annotation.rejected, Annotation.decisions)
 _MINE = (
@@ -164,6 +178,25 @@ def workers_of(session: Session, sentence_id: int) -> dict[int, set[str]]:
     for user_id, stage in session.execute(query):
         stages.setdefault(user_id, set()).add(stage)
     return stages
+
+
+def marked_elsewhere(
+    session: Session, campaign_id: int, surfaces: Collection[str], *, but: int
+) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return how many sentences of a campaign, but one, have each of these texts marked, by text and type.
+
+    The second number counts those of them in which a check or gold has it. Of a text that is marked often only the
+    newest marks are counted.
+    """
+    marked: dict[tuple[str, str], set[int]] = {}
+    checked: dict[tuple[str, str], set[int]] = {}
+    for surface in sorted(surfaces):
+        values = {"surface": surface, "campaign_id": campaign_id, "but": but}
+        for kind, sentence_id, stage in session.execute(_NEWEST_MARKS, values):
+            marked.setdefault((surface, kind), set()).add(sentence_id)
+            if stage != "annotate":
+                checked.setdefault((surface, kind), set()).add(sentence_id)
+    return {key: (len(ids), len(checked.get(key, ()))) for key, ids in marked.items()}
 
 
 def add(session: Session, *, task_id: int, user_id: int, **values: Any) -> Annotation:

@@ -16,6 +16,8 @@ TASK_STATES = ("open", "leased", "done", "parked")
 ANNOTATION_STATES = ("draft", "submitted", "skipped", "superseded")
 SPLITS = ("pool", "dev", "test")
 CHOICES = ("first", "second", "none", "other")
+ASKED = ("both", "first", "second")
+"""Whom a question asks."""
 ORIGINS = ("person", "import")
 
 
@@ -117,6 +119,14 @@ class Campaign(Base):
     """What a submit does with suggestions that nobody has decided: ask, accept or refuse."""
     accept_from: Mapped[float] = mapped_column(default=0.8, server_default="0.8")
     """Suggestions with a lower confidence are accepted one by one only."""
+    confirm: Mapped[str] = mapped_column(default="doubted", server_default="doubted")
+    """Which of annotator 1's spans annotator 2 confirms one by one: doubted, all or none."""
+    confirm_share: Mapped[float] = mapped_column(default=0.1, server_default="0.1")
+    """Share of the other spans that annotator 2 confirms, too."""
+    rare_below: Mapped[int] = mapped_column(default=2, server_default="2")
+    """A span found with its type in fewer checked sentences is rare."""
+    doubt_below: Mapped[float] = mapped_column(default=0.5, server_default="0.5")
+    """A span whose suggestion has a lower confidence is doubted."""
     source_weights: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
     """The weights of the suggestion sources, learnt from gold; None before there is any."""
     strategy: Mapped[str] = mapped_column(default="", server_default="")
@@ -286,7 +296,11 @@ class SpanRow(Base):
     """A span of an annotation, in tokens; `surface` is asserted against the text when written."""
 
     __tablename__ = "annotation_span"
-    __table_args__ = (valid_offsets(), sa.UniqueConstraint("annotation_id", "start"))
+    __table_args__ = (
+        valid_offsets(),
+        sa.UniqueConstraint("annotation_id", "start"),
+        sa.Index("ix_annotation_span_surface", "surface", "id"),
+    )
 
     id: Mapped[int] = _id()
     annotation_id: Mapped[int] = _owned("annotation.id")
@@ -295,7 +309,7 @@ class SpanRow(Base):
     type: Mapped[str]
     surface: Mapped[str]
     origin: Mapped[str] = mapped_column(default="new")
-    """new · accepted · retyped · moved · kept · first · second · other"""
+    """new · accepted · retyped · moved · kept · confirmed · first · second · other"""
 
 
 class FlagRow(Base):
@@ -369,7 +383,7 @@ class AppliedEvent(Base):
 
 
 class Question(Base):
-    """The expert's question to both annotators about a sentence under adjudication."""
+    """The expert's question to the annotators about a sentence under adjudication."""
 
     __tablename__ = "question"
 
@@ -377,6 +391,8 @@ class Question(Base):
     task_id: Mapped[int] = _owned("task.id")
     asked_by: Mapped[int] = _owned("user_account.id")
     text: Mapped[str]
+    asks: Mapped[str] = mapped_column(default="both", server_default="both")
+    """Whom it asks: both, first or second."""
     asked_at: Mapped[dt.datetime] = mapped_column(default=now)
     closed_at: Mapped[dt.datetime | None]
     answers: Mapped[list[Answer]] = relationship(cascade="all, delete-orphan", order_by="Answer.answered_at")

@@ -32,10 +32,16 @@ from workbench.labelling import adjudication, label_review
 from workbench.runs import adaptation, encoders, rounds, simulations, studies
 from workbench.settings import Settings, open_store
 
-_LATER = {(Sentence, name) for name in ("document", "offset", "layout")}  # fields the golden version had not
+# Fields the golden version had not, with what they are where nothing is set.
+_LATER: dict[tuple[type, str], Any] = {(Sentence, name): None for name in ("document", "offset", "layout")}
+_LATER[adjudication.QuestionView, "asks"] = "both"
 _LATER_SETTINGS = {
     "open_at_submit": "ask",
     "accept_from": 0.8,
+    "confirm": "doubted",
+    "confirm_share": 0.1,
+    "rare_below": 2,
+    "doubt_below": 0.5,
     "model_floor": 0.3,
     "model_gain": 0.0,
 }  # settings the golden version had not
@@ -202,6 +208,9 @@ def without_times(found: Mapping[str, Any]) -> dict[str, Any]:
     later = _LATER_SETTINGS.items()  # at their defaults; any other value is a difference
     files["campaign.json"] = {key: value for key, value in files["campaign.json"].items() if (key, value) not in later}
     for line in files["sentences.jsonl"]:
+        for question in (asked for task in line["tasks"] for asked in task["questions"]):
+            if question.get("asks") == "both":  # what the golden version had no word for
+                del question["asks"]
         line["second_look"] = [
             {key: value for key, value in finding.items() if _LATER_OF_FINDINGS.get(key, ...) != value}
             for finding in line["second_look"]
@@ -224,7 +233,7 @@ def _plain(value: Any) -> Any:
     """Return a view as plain values: a dataclass as the list of its fields' values, without `_LATER` ones not set."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = {(type(value), spec.name): getattr(value, spec.name) for spec in dataclasses.fields(value)}
-        return [_plain(part) for name, part in parts.items() if name not in _LATER or part is not None]
+        return [_plain(part) for name, part in parts.items() if name not in _LATER or part != _LATER[name]]
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

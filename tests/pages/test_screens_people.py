@@ -300,10 +300,10 @@ def test_adjudicate_shows_every_expert_the_open_questions_and_closes_them(
     adjudication.ask(store, people["eva"], task, "A stage name?")
     other = builders.make_person(store, "max", "expert")
     campaigns.add_members(store, people["adm"], campaign, [other.id])
-    assert "Asked: A stage name?" in words(
+    assert "You asked both annotators: A stage name?" in words(
         open_screen(monkeypatch, store, "adjudicate", people["eva"], campaign=campaign)
     )
     screen = open_screen(monkeypatch, store, "adjudicate", other, campaign=campaign)
-    assert "Eva asked: A stage name?" in words(screen)
-    assert "asked:" not in words(press(screen, "Close without more answers"))
+    assert "Eva asked both annotators: A stage name?" in words(screen)
+    assert "asked both" not in words(press(screen, "Close without more answers"))
     assert adjudication.open_questions(store, other, campaign) == ()

@@ -210,6 +210,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "data.archive_writing.insert_campaign": {"name": "Imported"},
     "data.datasets.import_dataset": {"name": "new"},
     "labelling.adjudication.ask": {"task_id": lambda scene: scene.ids["asked"]},
+    "labelling.screen.ask": {"message": lambda scene: {"task": scene.ids["asked"], "text": "Sure?"}},
     "labelling.adjudication.unpark": {"task_id": lambda scene: scene.ids["parked"]},
     "jobs.queue.start_job": {"campaign_id": lambda scene: scene.ids["campaign"]},
     "reports.coverage.dataset_coverage": {"domain": "music"},

@@ -15,6 +15,7 @@ from crossner_core.options.base import option
 
 _TRUTH = "true or false"
 OPEN_RULES = ("ask", "accept", "refuse")
+CONFIRM_RULES = ("doubted", "all", "none")
 
 
 def _is_address(value: str) -> bool:
@@ -106,6 +107,25 @@ class CampaignSettings:
     accept_from: float = setting(
         0.8, "Accept unseen from",
         "Least probability of a suggestion that Accept all, or a rule, accepts; those below stay open.",
+        min=0, max=1, percent=True,
+    )  # fmt: skip
+    confirm: str = setting(
+        "doubted", "Annotator 2 confirms",
+        "Which of annotator 1's spans annotator 2 confirms one by one: doubted (new, rare or doubted ones, and a "
+        "share of the others), all or none.",
+        choices=CONFIRM_RULES, fits=CONFIRM_RULES.__contains__, allowed=", ".join(CONFIRM_RULES),
+    )  # fmt: skip
+    confirm_share: float = setting(
+        0.1, "Share of the other spans to confirm",
+        "Share of spans that are neither new, rare nor doubted, drawn from seed and place.", min=0, max=1, percent=True,
+    )  # fmt: skip
+    rare_below: int = setting(
+        2, "Rare below, sentences",
+        "A span is rare, and to be confirmed, if fewer other checked sentences have it with its type.",
+        min=1, max=50,
+    )  # fmt: skip
+    doubt_below: float = setting(
+        0.5, "Doubted below", "A span is doubted, and to be confirmed, if its suggestion has a lower probability.",
         min=0, max=1, percent=True,
     )  # fmt: skip
     archived: bool = setting(False, "Archived", "An archived campaign accepts no more work.", group="campaign")

@@ -1,9 +1,10 @@
-"""The route by which the span editor saves and gets its next sentences: JSON in, JSON out, no script runs."""
+"""The routes by which the span editor saves, gets its next sentences and asks: JSON in, JSON out, no script runs."""
 
 from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -11,8 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from crossner_core.errors import BadInput, NotAllowed, NotFound, StorageError, StoreFailed
+from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound, StorageError, StoreFailed
 from crossner_core.records import parse, to_json
+from db.engine import Store
 from workbench.accounts.actors import Actor
 from workbench.http import cookies
 from workbench.http.headers import same_origin
@@ -33,6 +35,10 @@ _OTHER_SITE = "This message came from another site and was refused."
 _OTHER_PERSON = "Somebody else has signed in with this browser; reload the page."
 
 
+_Use = Callable[[Store, Actor, object], screen.Answer]
+"""A use case that answers a person's message."""
+
+
 def address(campaign_id: int, stage: str) -> str:
     """Return the path to which the editor of a campaign's stage posts its messages."""
     return f"/labelling/{campaign_id}/{stage}"
@@ -46,10 +52,30 @@ class Saves:
         self._slots: anyio.CapacityLimiter | None = None
 
     def routes(self) -> list[Route]:
-        return [Route("/labelling/{campaign:int}/{stage:str}", self.save, methods=["POST"])]
+        return [
+            Route("/labelling/{campaign:int}/{stage:str}", self.save, methods=["POST"]),
+            Route("/labelling/{campaign:int}/adjudicate/questions", self.ask, methods=["POST"]),
+        ]
 
     async def save(self, request: Request) -> Response:
-        """Check origin, form token and size, then apply the message in a thread."""
+        """Check the request, then apply its message in a thread."""
+
+        def apply(store: Store, actor: Actor, message: object) -> screen.Answer:
+            return screen.answer(store, actor, *where, message)
+
+        where = request.path_params["campaign"], request.path_params["stage"]
+        return await self._received(request, apply)
+
+    async def ask(self, request: Request) -> Response:
+        """Check the request, then ask its question in a thread."""
+
+        def put(store: Store, actor: Actor, message: object) -> screen.Answer:
+            return screen.ask(store, actor, request.path_params["campaign"], message)
+
+        return await self._received(request, put)
+
+    async def _received(self, request: Request, use: _Use) -> Response:
+        """Check origin, form token and size, then hand the message to the use case in a thread."""
         if not same_origin(request.headers, required=True):
             return _problem(403, _OTHER_SITE)
         token = request.headers.get(TOKEN_HEADER, "")
@@ -61,26 +87,23 @@ class Saves:
         if self._slots is None:
             self._slots = anyio.CapacityLimiter(_THREADS)
         return await anyio.to_thread.run_sync(
-            self._answer,
-            request.state.actor,
-            request.path_params["campaign"],
-            request.path_params["stage"],
-            body,
-            limiter=self._slots,
+            self._answer, request.state.actor, request.path_params["campaign"], use, body, limiter=self._slots
         )
 
-    def _answer(self, actor: Actor, campaign_id: int, stage: str, body: bytes) -> Response:
+    def _answer(self, actor: Actor, campaign_id: int, use: _Use, body: bytes) -> Response:
         try:
             message = parse(body.decode("utf-8"), "JSON")
             if outbox.is_of_another(actor, message):
                 return _problem(409, _OTHER_PERSON, reason="reload")
-            answer = screen.answer(open_store(self.settings), actor, campaign_id, stage, message)
+            answer = use(open_store(self.settings), actor, message)
         except UnicodeDecodeError as error:
             return _problem(400, f"The message is not UTF-8: {error.reason} at byte {error.start}.")
         except BadInput as error:
             return _problem(400, f"The message cannot be read: {error}")
         except (NotAllowed, NotFound) as error:
             return _problem(403, str(error))
+        except Conflict as error:
+            return _problem(409, str(error))
         except StorageError as error:
             log.error("A message of user %s for campaign %s was not saved: %s", actor.id, campaign_id, error)
             return _problem(503, StoreFailed.TRY_LATER)

@@ -10,10 +10,11 @@ from crossner_core.records import to_json
 from crossner_core.schema import Span
 from db import annotation_rows, question_rows
 from db.engine import Session
-from db.tables import Annotation, Campaign, LinkRow, SentenceRow
+from db.tables import Annotation, Campaign, LinkRow, SentenceRow, SuggestionRow
 from workbench.accounts.actors import Actor
 from workbench.campaigns.domains import domain_of
 from workbench.data.values import spans_of
+from workbench.labelling import confirming
 from workbench.labelling.units import Unit, units
 from workbench.labelling.work import Flag, work_of
 from workbench.suggestions.proposing import proposals_json, weights_of
@@ -60,6 +61,7 @@ def build(
     links = annotation_rows.links_of(session, ids)
     shown = [row.id for row in sentences.values() if campaign.suggestions_on and not row.control]
     suggestions = annotation_rows.suggestions_of(session, shown) if stage == "annotate" and shown else {}
+    behind = annotation_rows.suggestions_of(session, ids) if stage != "annotate" else {}
     weights, types = weights_of(campaign), set(domain_of(campaign).type_names)
     layers = layers_of(session, ids) if stage != "annotate" else {}
     mine = annotation_rows.mine(session, task_ids, user_id=actor.id)
@@ -72,6 +74,8 @@ def build(
         proposed = proposals_json(known, weights, campaign.hint_below)
         item = _sentence_json(task_id, row, links.get(row.id, [])) | {"suggestions": proposed}
         item |= _stage_json(stage, row, layers.get(row.id))
+        if stage == "adjudicate" or item["first"] is not None:
+            item["provenance"] = _provenance(session, campaign, stage, row, layers[row.id], behind.get(row.id, ()))
         item |= {"revision": work.revision if work else 0, "work": to_json(work_of(work)) if work else None}
         made.append(item | {"notes": notes[task_id]})
     return tuple(made)
@@ -96,6 +100,22 @@ def _stage_json(stage: str, row: SentenceRow, layers: Layers | None) -> dict[str
     if stage == "adjudicate" and layers:
         seen["units"] = to_json(layers.units)
     return seen
+
+
+def _provenance(
+    session: Session,
+    campaign: Campaign,
+    stage: str,
+    row: SentenceRow,
+    layers: Layers,
+    suggestions: Sequence[SuggestionRow],
+) -> list[dict[str, Any]]:
+    """Return how the annotators' spans came about, and why annotator 2 has to confirm some."""
+    proposals = confirming.proposals_of(campaign, suggestions)
+    reasons = {} if row.blind else confirming.to_confirm(session, campaign, row, layers.first, proposals)
+    shown = campaign.suggestions_on and not row.control
+    seen = ((1, layers.first), (2, layers.second if stage == "adjudicate" else None))
+    return confirming.provenance(row, seen, proposals, reasons, shown=shown)
 
 
 def _notes(

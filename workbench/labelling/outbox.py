@@ -18,9 +18,9 @@ from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import stage_roles
 from workbench.campaigns.domains import domain_of
 from workbench.data.values import sentence_of
-from workbench.labelling import open_suggestions, steps
+from workbench.labelling import confirming, open_suggestions, steps
 from workbench.labelling.events import Event, read_outbox, rejection
-from workbench.labelling.items import build
+from workbench.labelling.items import build, layers_of
 from workbench.labelling.saving import save
 from workbench.labelling.work import Work, parse_work
 
@@ -216,6 +216,8 @@ def _write(scene: _Scene) -> None:
     if event.kind == "submit" and scene.stage == "annotate":
         work, record = _decided(scene, work)
     steps.check_work(session, scene.task, work, submitting=event.kind == "submit")
+    if event.kind == "submit" and scene.stage == "check" and not scene.row.blind:
+        record = _confirmed(scene, work)
     if event.kind == "reopen":
         steps.take_back(session, scene.campaign, scene.actor, scene.task)
     else:
@@ -236,6 +238,14 @@ def _decided(scene: _Scene, work: Work) -> tuple[Work, dict[str, Any]]:
         return work, {} if scene.event.opened == "none" else {"opened": scene.event.opened}
     settled = open_suggestions.settle(scene.session, scene.campaign, scene.row, work)
     return settled.work, settled.record
+
+
+def _confirmed(scene: _Scene, work: Work) -> dict[str, Any]:
+    """Return what became of the spans that annotator 2 has to confirm; raise BadInput if one is undecided."""
+    session, campaign, row = scene.session, scene.campaign, scene.row
+    proposals = confirming.proposals_of(campaign, annotation_rows.suggestions_of(session, [row.id]).get(row.id, ()))
+    first = layers_of(session, [row.id])[row.id].first
+    return confirming.confirmed(confirming.to_confirm(session, campaign, row, first, proposals), work)
 
 
 def _keep_late(scene: _Scene) -> None:

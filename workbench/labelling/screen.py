@@ -11,11 +11,12 @@ from pydantic import Field
 from crossner_core.domains import Domain
 from crossner_core.records import read
 from db.engine import Store
+from db.tables import ASKED
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
-from workbench.labelling import handout, outbox
+from workbench.labelling import adjudication, handout, outbox
 from workbench.labelling.events import Client, clamped
-from workbench.labelling.json_fields import Truth, Whole
+from workbench.labelling.json_fields import Text, Truth, Whole, among
 
 _MAX_QUIET_MS = 7 * 24 * 60 * 60 * 1000
 _NOT_QUIET = dt.timedelta(0)
@@ -54,6 +55,15 @@ class _Message:
     known: Annotated[list[Whole], Field(max_length=100)] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A question of the expert to the annotators of a task's sentence."""
+
+    task: Whole
+    text: Text
+    asks: Annotated[Text, among(ASKED)] = "both"
+
+
 def screen(store: Store, actor: Actor, campaign_id: int, stage: str, *, quiet: dt.timedelta = _NOT_QUIET) -> Screen:
     """Return what the editor shows, its sentences leased to the actor; `quiet` as `handout.items` explains it."""
     return Screen(
@@ -80,6 +90,17 @@ def answer(store: Store, actor: Actor, campaign_id: int, stage: str, message: ob
         return Answer(applied.acks)
     items = handout.items(store, actor, campaign_id, stage, quiet=quiet, moved=True, known=frozenset(wish.known))
     return Answer(applied.acks, items=items)
+
+
+def ask(store: Store, actor: Actor, campaign_id: int, message: object) -> Answer:
+    """Ask the annotators of a sentence, as `adjudication.ask` does, and return what comes next; it comes last now.
+
+    Raises BadInput for a message that cannot be read.
+    """
+    wish = read(_Question, message, "question")
+    adjudication.ask(store, actor, wish.task, wish.text, asks=wish.asks)
+    shown = screen(store, actor, campaign_id, "adjudicate")
+    return Answer(items=shown.items, types=shown.types, progress=shown.progress)
 
 
 def types_json(domain: Domain) -> list[dict[str, Any]]:

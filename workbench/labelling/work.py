@@ -14,7 +14,7 @@ from crossner_core.schema import Sentence, Span, check_spans
 from db.tables import CHOICES, Annotation
 from workbench.labelling.json_fields import Text, Truth, Whole, among
 
-SPAN_ORIGINS = ("new", "accepted", "retyped", "moved", "kept", "first", "second", "other")
+SPAN_ORIGINS = ("new", "accepted", "retyped", "moved", "kept", "confirmed", "first", "second", "other")
 _MAX_COMMENT = 4_000
 _MAX_NOTE = 1_000
 _MAX_MARKS = 2_000

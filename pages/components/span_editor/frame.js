@@ -2,6 +2,7 @@
 import { statusOf } from "./outbox.js";
 import { focusedMark } from "./model.js";
 import { changeLines, drawConflict, drawHelp, focusLine, statusText } from "./panels.js";
+import { whyLine } from "./provenance.js";
 import { button, h, isDark, keycap, replace, setText } from "./dom.js";
 
 const RELOAD_AFTER = 15000;
@@ -13,9 +14,10 @@ export function buildParts(mode) {
     status: h("span", { class: "status", "aria-live": "off" }),
     conflict: h("div", { class: "conflict", role: "alert", hidden: true }),
     notes: h("ul", { class: "notes", hidden: true }),
-    sentence: h("div", { class: "sentence", role: "listbox", "aria-multiselectable": "true", tabindex: "0", dir: "auto", "aria-describedby": "focus-line" }),
+    sentence: h("div", { class: "sentence", role: "listbox", "aria-multiselectable": "true", tabindex: "0", dir: "auto", "aria-describedby": "focus-line why-line" }),
     empty: h("p", { class: "empty", hidden: true, tabindex: "-1" }),
     focus: h("div", { class: "focus-line", id: "focus-line" }),
+    why: h("div", { class: "why", id: "why-line", hidden: !["check", "adjudicate"].includes(mode) }),
     guide: h("div", { class: "guide" }),
     say: h("div", { class: "say", role: "status", "aria-live": "polite" }),
     panels: h("div", {}),
@@ -25,7 +27,7 @@ export function buildParts(mode) {
     actions: h("div", { class: "actions", role: "toolbar", "aria-label": "Commands" }),
     help: h("div", { class: "help", role: "region", "aria-label": "Keys", hidden: true }),
   };
-  const lines = [parts.focus, parts.guide, parts.say, parts.panels, parts.units, parts.types, parts.changes];
+  const lines = [parts.focus, parts.why, parts.guide, parts.say, parts.panels, parts.units, parts.types, parts.changes];
   parts.body = h("div", { class: "body" }, parts.notes, parts.sentence, ...lines);
   const bar = h("div", { class: "bar" }, parts.progress, parts.status);
   parts.root = h("div", { class: "editor", data: { mode } }, bar, parts.conflict, parts.empty, parts.body, parts.actions, parts.help);
@@ -38,6 +40,7 @@ export function fillActions(editor) {
   const act = (text, key, press, props = {}) => button("", { class: "plain", ...props, press }, text, " ", keycap(key));
   const edits = [
     data.mode !== "adjudicate" && act("No entities", "0", () => run({ do: "none" }), { data: { act: "none" } }),
+    data.mode === "adjudicate" && act("Ask", "!", commands.ask),
     act("Comment", ",", commands.comment),
     act("Skip", ".", commands.skip),
     act("Undo", "Ctrl Z", () => run({ do: "undo" }), { data: { act: "undo" } }),
@@ -88,6 +91,7 @@ function emptyText({ data, outbox }) {
 function drawAround(editor, state) {
   const { parts, run, session } = editor;
   replace(parts.focus, ...focusLine(state, run));
+  setText(parts.why, whyLine(state));
   const note = session.notice || (session.restored ? "Your unsent changes were restored." : "");
   setText(parts.say, state.message || (state.work.no_entities ? "Marked as having no entities." : note));
   parts.say.classList.toggle("asks", Boolean(state.confirm));

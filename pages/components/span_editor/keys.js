@@ -59,9 +59,11 @@ export function actionFor(event, context) {
   if (Object.hasOwn(named, event.key)) return named[event.key];
   const arrow = arrows(event.key, event.shiftKey, context.rtl);
   if (arrow) return arrow;
+  if (context.mode === "adjudicate" && char === "!") return { ui: "ask" };
   if (context.mode === "adjudicate" && Object.hasOwn(CHOICES, char)) return { do: "choose", choice: CHOICES[char] };
   if (Object.hasOwn(SIGNS, char)) return SIGNS[char];
   const type = context.typeKeys[lower];
+  if (context.mode === "check" && char === "1" && !type) return { do: "accept" };
   return type ? { do: "type", type } : null;
 }
 
@@ -89,7 +91,8 @@ export function helpRows(mode) {
     ["Home  End", "first, last token (with Shift: select up to there)", "all"],
     ["Tab  Shift + Tab", mode === "adjudicate" ? "next, previous undecided unit" : "next, previous suggestion, hint or span", "all"],
     ["a type's key", "give the selection, span or suggestion that type", "edit"],
-    ["Space", mode === "check" ? "next span" : "accept the suggestion (or hint) and go to the next", "mark"],
+    ["Space  1", "confirm the ringed span and go to the next; without one, the next span", "check"],
+    ["Space", "accept the suggestion (or hint) and go to the next", "annotate"],
     ["Shift + Space", "accept all suggestions, no hints", "annotate"],
     ["↓ ↑", mode === "annotate" ? "another suggestion for the same tokens; otherwise the line below, above" : "the line below, above", "all"],
     ["1  2  0", "first annotator, second annotator, no entity", "adjudicate"],
@@ -97,6 +100,7 @@ export function helpRows(mode) {
     ["; hint hint", "select from one hinted token to another, then a type", "edit"],
     ["/", "find a type by name", "edit"],
     ["!", "flag annotator 1's span, with a note", "check"],
+    ["!", "ask the annotators: both, or 1 or 2 of them", "adjudicate"],
     ["0", "no entities in this sentence", "mark"],
     [",", "comment", "edit"],
     [".", "skip, with a reason", "edit"],

@@ -1,7 +1,8 @@
 // The quiet parts around the sentence: status, focus line, changes, comment, skip, help, conflict.
 import { count, overlaps, sameBounds, sameSpan, splitText, surfaceOf } from "./tokens.js";
-import { alternatives, candidates, changesOf, emptyWork, isProposed } from "./marks.js";
+import { alternatives, candidates, changesOf, emptyWork, isProposed, unconfirmed } from "./marks.js";
 import { focusedMark, selectionOf, typeTitle } from "./model.js";
+import { reasonWords } from "./provenance.js";
 import { helpRows } from "./keys.js";
 import { scoreText } from "./sentence.js";
 import { unitExtent } from "./adjudicate.js";
@@ -27,7 +28,7 @@ export function statusText(status, { words = "", pending }) {
 }
 
 const ORIGINS = {
-  accepted: "accepted", retyped: "retyped", moved: "moved", new: "marked by you", kept: "by annotator 1",
+  accepted: "accepted", retyped: "retyped", moved: "moved", new: "marked by you", kept: "by annotator 1", confirmed: "by annotator 1, confirmed by you",
   first: "as annotator 1", second: "as annotator 2", other: "your own decision",
 };
 const REASONS = ["Not a sentence", "Another language", "Cannot tell without more text", "Should not be in the data"];
@@ -70,10 +71,20 @@ function spanLine(state, mark, run) {
   const how = `${ORIGINS[mark.origin] ?? ""}${mark.origin === "accepted" && source ? ` from ${source.sources.join(", ")}` : ""}`;
   return [
     [typeTitle(state, mark.type), how].filter(Boolean).join(", "),
+    state.mode === "check" && unconfirmed(state).some((one) => sameSpan(one, mark)) && small("confirm", "Space", () => run({ do: "accept" })),
     flag && h("span", { class: "warn" }, flag.note ? `flagged: ${flag.note}` : "flagged"),
     first && state.mode === "check" && small(flag ? "unflag" : "flag", "!", () => run({ do: "flag" })),
     state.mode !== "view" && state.mode !== "adjudicate" && small("remove", "⌫", () => run({ do: "remove" })),
   ];
+}
+
+/** Check mode: what is still to be confirmed, and why; the line stays once nothing is. */
+function confirmLine(state) {
+  const wanted = unconfirmed(state);
+  const asked = state.item.provenance?.filter((one) => one.reasons.length).length;
+  if (!asked) return [];
+  const word = wanted.length ? `to confirm (${wanted.length})` : "nothing left to confirm";
+  return [h("li", { class: "to-confirm" }, h("span", { class: `word${wanted.length ? " warn" : ""}` }, word), h("span", { dir: "auto" }, wanted.map((one) => reasonWords(state, one)).join(" · ")))];
 }
 
 /** Check mode: what annotator 2 changed, one line each, with a way back. */
@@ -81,9 +92,10 @@ export function changeLines(state, run) {
   if (state.mode !== "check" || !state.item.first) return [];
   const name = (span) => `${surfaceOf(state.split, span.start, span.end)} (${typeTitle(state, span.type)})`;
   const flags = state.work.flags.filter((flag) => state.work.spans.some((span) => sameSpan(span, flag)));
-  const lines = changesOf(state.item, state.work).map(({ kind, first, second }) =>
+  const lines = confirmLine(state);
+  lines.push(...changesOf(state.item, state.work).map(({ kind, first, second }) =>
     h("li", {}, h("span", { class: "word" }, kind), h("span", { dir: "auto" }, [first, second].filter(Boolean).map(name).join(" → ")),
-      first && button("put back", { class: "small", tabindex: "-1", press: () => run({ do: "restore", span: first }) })));
+      first && button("put back", { class: "small", tabindex: "-1", press: () => run({ do: "restore", span: first }) }))));
   lines.push(...flags.map((flag) => h("li", {}, h("span", { class: "word warn" }, "flagged"), h("span", { dir: "auto" }, name(flag) + (flag.note ? `: ${flag.note}` : "")))));
   return lines;
 }

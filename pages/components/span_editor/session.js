@@ -136,12 +136,21 @@ export function createSession({ payload, outbox, sender, effort, memory = { load
   }
 
   /** Take over what may change while somebody works: the notes and, when the domain's types change, the suggestions. */
-  function follow({ notes, suggestions }) {
+  function follow({ notes, suggestions, provenance }) {
     const { item, titles: before } = session.state;
     const now = titles();
     const same = JSON.stringify(now) === JSON.stringify(before);
-    session.state = { ...session.state, titles: now, item: { ...item, notes, suggestions: same ? item.suggestions : suggestions } };
+    session.state = { ...session.state, titles: now, item: { ...item, notes, provenance, suggestions: same ? item.suggestions : suggestions } };
   }
+
+  /** Leave a sentence that waits for an answer for the next one, if there is one. */
+  session.setAside = (task, notice) => {
+    if (session.state?.item.task === task) {
+      const items = queue();
+      open(items.find((item) => item.task !== task) ?? items[0]);
+    }
+    session.notice = notice;
+  };
 
   /** Drop refused work on the open item and show what is saved. */
   session.letGo = () => {

@@ -25,7 +25,7 @@ from workbench.data import archive
 People = dict[str, Actor]
 SPECS = fields(CampaignSettings)
 TEXTS = {"name": ("Rails", " "), "endpoint": ("http://localhost/sparql", "ftp://x"), "gazetteer": ("tiny", "../up"),
-         "open_at_submit": ("refuse", "drop")}  # fmt: skip
+         "open_at_submit": ("refuse", "drop"), "confirm": ("all", "some")}  # fmt: skip
 """Of each text one that is allowed and one that is not."""
 every_setting = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 
