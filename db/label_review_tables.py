@@ -49,7 +49,8 @@ class FindingRow(Base):
     """What models that did not learn from the sentence give the proposal; NULL if none was asked."""
     present_probability: Mapped[float | None]
     history: Mapped[list[Any]] = mapped_column(default=list, server_default="[]")
-    """Every decision and its reversal, oldest first: `state`, `by` (an account's name), `at`, `split`."""
+    """Every decision and its reversal, oldest first: `state`, `by` (an account's name), `at`, `split`;
+    and the `key` under which a browser sent it, so that it is applied once."""
     state: Mapped[str] = mapped_column(default="open")
     decided_by: Mapped[int | None] = mapped_column(sa.ForeignKey("user_account.id"))
     decided_at: Mapped[dt.datetime | None]

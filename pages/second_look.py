@@ -16,8 +16,10 @@ Checks go through all gold and list the places they doubt, the most doubtful fir
 - **Reopen** (`3`): neither is right. The sentence goes back to you under Adjudicate, and is not gold until you send it.
 - In test, *Change* and *Reopen* ask once: press the key again to alter what models are measured on.
 - **Later** (`4`): skip it for now; it comes back at the end.
-- **Undo** (`0`): reverts your last *Keep*, *Change* or *Leave out*, and the gold with it. *Decided* lists every
-  decision, by anybody and of any day, and reverts the one you choose.
+- **Undo** (`0`): reverts your last *Keep*, *Change* or *Leave out*, and the gold with it; again for the one before.
+  *Decided* lists every decision, by anybody and of any day, and reverts the one you choose.
+
+The next doubt is there at once. Decisions are saved beside it; without a connection they wait in this browser.
 
 Every decision is kept with its author and time. Snapshots do not change: freeze a new one to use your changes. *Likely
 label errors* uses models that were not trained on the sentence; it lists a proposal

@@ -1,9 +1,10 @@
-"""The route by which the span editor saves and gets its next sentences: JSON in, JSON out, no script runs."""
+"""The routes by which the span editor and label review save and get what is next: JSON in, JSON out, no script runs."""
 
 from __future__ import annotations
 
 import json
 import logging
+from functools import partial
 from typing import Any
 
 import anyio
@@ -16,7 +17,7 @@ from crossner_core.records import parse, to_json
 from workbench.accounts.actors import Actor
 from workbench.http import cookies
 from workbench.http.headers import same_origin
-from workbench.labelling import outbox, screen
+from workbench.labelling import outbox, reviewing, screen
 from workbench.settings import Settings, open_store
 
 log = logging.getLogger(__name__)
@@ -33,9 +34,18 @@ _OTHER_SITE = "This message came from another site and was refused."
 _OTHER_PERSON = "Somebody else has signed in with this browser; reload the page."
 
 
+_ROOMS: dict[str, Any] = {"labelling": screen, "label-review": reviewing}
+"""By path, the module whose `answer` takes store, actor, campaign, the stage or queue, and the message."""
+
+
 def address(campaign_id: int, stage: str) -> str:
     """Return the path to which the editor of a campaign's stage posts its messages."""
     return f"/labelling/{campaign_id}/{stage}"
+
+
+def review_address(campaign_id: int, check_id: str) -> str:
+    """Return the path to which the label review of a queue posts its messages."""
+    return f"/label-review/{campaign_id}/{check_id}"
 
 
 class Saves:
@@ -46,9 +56,12 @@ class Saves:
         self._slots: anyio.CapacityLimiter | None = None
 
     def routes(self) -> list[Route]:
-        return [Route("/labelling/{campaign:int}/{stage:str}", self.save, methods=["POST"])]
+        return [
+            Route(f"/{name}/{{campaign:int}}/{{part:str}}", partial(self.save, room), methods=["POST"])
+            for name, room in _ROOMS.items()
+        ]
 
-    async def save(self, request: Request) -> Response:
+    async def save(self, room: Any, request: Request) -> Response:
         """Check origin, form token and size, then apply the message in a thread."""
         if not same_origin(request.headers, required=True):
             return _problem(403, _OTHER_SITE)
@@ -62,19 +75,20 @@ class Saves:
             self._slots = anyio.CapacityLimiter(_THREADS)
         return await anyio.to_thread.run_sync(
             self._answer,
+            room,
             request.state.actor,
             request.path_params["campaign"],
-            request.path_params["stage"],
+            request.path_params["part"],
             body,
             limiter=self._slots,
         )
 
-    def _answer(self, actor: Actor, campaign_id: int, stage: str, body: bytes) -> Response:
+    def _answer(self, room: Any, actor: Actor, campaign_id: int, part: str, body: bytes) -> Response:
         try:
             message = parse(body.decode("utf-8"), "JSON")
             if outbox.is_of_another(actor, message):
                 return _problem(409, _OTHER_PERSON, reason="reload")
-            answer = screen.answer(open_store(self.settings), actor, campaign_id, stage, message)
+            answer = room.answer(open_store(self.settings), actor, campaign_id, part, message)
         except UnicodeDecodeError as error:
             return _problem(400, f"The message is not UTF-8: {error.reason} at byte {error.start}.")
         except BadInput as error:

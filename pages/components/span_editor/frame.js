@@ -1,7 +1,8 @@
 // The parts of the editor and how they are filled: bar, sentence, lines around it, commands.
-import { statusOf } from "./outbox.js";
+import { signIn } from "./browser.js";
+import { statusOf, statusText } from "./outbox.js";
 import { focusedMark } from "./model.js";
-import { changeLines, drawConflict, drawHelp, focusLine, statusText } from "./panels.js";
+import { changeLines, drawConflict, drawHelp, focusLine } from "./panels.js";
 import { button, h, isDark, keycap, replace, setText } from "./dom.js";
 
 const RELOAD_AFTER = 15000;
@@ -108,11 +109,6 @@ export function drawGuide({ parts, session, data, hovered }) {
   const type = data.types.find((one) => one.name === name);
   replace(parts.guide, type && h("b", {}, type.title), type && `: ${type.guideline ?? ""}`);
   parts.guide.title = type?.guideline ?? "";
-}
-
-function signIn() {
-  const { pathname, search } = window.location;
-  window.location.assign(`/auth/login?next=${encodeURIComponent(pathname + search)}`);
 }
 
 /** Progress and the state of saving. */

@@ -8,24 +8,6 @@ import { unitExtent } from "./adjudicate.js";
 import { KIND_HELP, KIND_WORDS } from "./units.js";
 import { button, h, keycap, replace } from "./dom.js";
 
-const KEPT = "Your changes wait in this browser and are sent again.";
-
-/** The state of saving in words: `words` are the reason, where there is one, and `pending` says that something waits. */
-export function statusText(status, { words = "", pending }) {
-  const reason = words ? ` ${words}` : "";
-  const texts = {
-    saved: "Saved",
-    saving: "Saving…",
-    offline: words ? `Not saved. ${KEPT}${reason}` : "Not saved: no connection. Kept in this browser, and sent once you are online again.",
-    lost: `Not saved${words ? `.${reason} This` : ": no connection, and this"} browser keeps no copy. Leave the page open.`,
-    conflict: "Conflict",
-    refused: `Not saved.${reason}`,
-    barred: pending ? `Not saved.${reason} Your changes are kept in this browser.` : words,
-    "signed-out": pending ? "Not saved: you are signed out. Your changes are kept in this browser and sent once you sign in again." : "You are signed out.",
-  };
-  return texts[status];
-}
-
 const ORIGINS = {
   accepted: "accepted", retyped: "retyped", moved: "moved", new: "marked by you", kept: "by annotator 1",
   first: "as annotator 1", second: "as annotator 2", other: "your own decision",
