@@ -38,6 +38,7 @@ _LATER_SETTINGS = {
     "accept_from": 0.8,
     "model_floor": 0.3,
     "model_gain": 0.0,
+    "model_error": 0.15,
 }  # settings the golden version had not
 _LATER_OF_FINDINGS = {"proposed_probability": None, "present_probability": None, "history": []}
 OLD_STORE, OLD_ARCHIVE = kept.FOLDER / "old_store.sql.gz", kept.FOLDER / "old_archive.zip"

@@ -86,6 +86,8 @@ def test_keys_decide_and_the_page_follows(app: App, chromium: Any) -> None:
     with browser_of(chromium, app, "eva") as context:
         desk = Desk(app, campaign, context.new_page())
         before, first = gold_of(app.store, campaign), desk.task()
+        buttons = [" ".join(text.split()) for text in desk.root.locator("button").all_inner_texts()]
+        assert buttons == ["Keep 1", "Change 2", "Reopen 3", "Later 4", "Undo 0"]
         desk.press("2")
         changed = wait(desk.states, "the change")
         assert changed == {first: "changed"} and gold_of(app.store, campaign) != before

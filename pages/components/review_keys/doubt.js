@@ -4,7 +4,7 @@ import { progressText, question } from "./review.js";
 
 /** The empty parts; `press` has a handler for each button. */
 export function buildDoubt(press) {
-  const act = (text, key, handler, props = {}) => button("", { class: "act", ...props, press: handler }, h("span", {}, text), " ", keycap(key));
+  const act = (text, key, handler, props = {}) => button(h("span", {}, text), { class: "act", ...props, press: handler }, " ", keycap(key));
   const view = {
     progress: h("span", { class: "progress" }),
     status: h("span", { class: "status", "aria-live": "off" }),
