@@ -46,7 +46,8 @@ class FindingRow(Base):
     other_there: Mapped[list[Any] | None] = mapped_column(sa.JSON(none_as_null=True))
     """The gold spans at the same place there."""
     proposed_probability: Mapped[float | None]
-    """What models that did not learn from the sentence give the proposal; NULL if none was asked."""
+    """What models that did not learn from the sentence give the proposal, or its share among the same words in gold;
+    NULL if the check has neither."""
     present_probability: Mapped[float | None]
     history: Mapped[list[Any]] = mapped_column(default=list, server_default="[]")
     """Every decision and its reversal, oldest first: `state`, `by` (an account's name), `at`, `split`;
