@@ -24,10 +24,10 @@ The next doubt is there at once. Decisions are saved beside it; without a connec
 Every decision is kept with its author and time. Snapshots do not change: freeze a new one to use your changes.
 
 The percentages beside *Gold* and *Proposed* come from different places. In *Likely label errors* they are from models
-that were not trained on the sentence; a proposal is listed only if they give it 80 % or more, and clearly more than the
-gold. In *Inconsistent types* and *Unlabelled repeats* they are shares of the same words in the gold; there a proposal is
-listed from half of the places on, because shares of a few places seldom reach 80 %. *Near-duplicates* and *Imported
-twice* have none: one sentence stands against another. All can be wrong, so read the sentence.
+that were not trained on the sentence; a proposal is listed only if they give it 80 % or more, and clearly more than
+the gold. In *Inconsistent types* and *Unlabelled repeats* they are shares of the same words in the gold; there a
+proposal is listed from half of the places on, because shares of a few places seldom reach 80 %. *Near-duplicates* and
+*Imported twice* have none: one sentence stands against another. All can be wrong, so read the sentence.
 """
 
 actor = shell.signed_in("expert")

@@ -49,7 +49,7 @@ export function fillActions(editor) {
   const submit = act("Submit", "Enter", commands.submit, { class: "primary" });
   const writing = data.mode !== "view";
   replace(parts.actions, ...(writing ? edits : []), act("Keys", "?", commands.help), writing && submit);
-  drawHelp(parts.help, data.mode);
+  drawHelp(parts.help, data.mode, data.rules?.floor);
 }
 
 /** Bring the whole screen in line with the session. */

@@ -105,8 +105,8 @@ export function createSkip({ skip, close }) {
 }
 
 /** The key help, drawn for a mode. */
-export function drawHelp(root, mode) {
-  const rows = helpRows(mode).map(({ keys, text }) => [h("dt", {}, ...keys.split(/\s{2,}/).map(keycap)), h("dd", {}, text)]);
+export function drawHelp(root, mode, floor) {
+  const rows = helpRows(mode, floor).map(({ keys, text }) => [h("dt", {}, ...keys.split(/\s{2,}/).map(keycap)), h("dd", {}, text)]);
   const colours = "A dashed mark is a suggestion, a filled one is decided. A dotted line in a type's colour is a hint, too uncertain to need a decision: Tab goes to it, Space accepts it. A grey dotted line is a Wikipedia link.";
   replace(root, h("dl", {}, ...rows.flat()), h("p", { class: "quiet" }, mode === "adjudicate" ? "Only what you decide here becomes gold." : colours));
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import pandas as pd
 import streamlit as st
 
+from crossner_core.schema import Span
 from pages import shell
 from pages.components.chosen_row import chosen_row
 from pages.components.marked_text import marked_sentence
@@ -26,6 +27,7 @@ PLACE_WORDS = {
 }
 _LAYER_WORDS = {"first": "Annotator 1", "second": "Annotator 2", "gold": "Gold"}
 _STATE_WORDS = {"draft": "not sent yet", "skipped": "skipped", "superseded": "superseded by someone else's work"}
+_OPENED = {"accept": "accepted", "refuse": "refused"}
 _PAGE = 100
 _FEW, _TABLE_HEIGHT = 9, 320
 
@@ -138,7 +140,9 @@ def layers_view(found: SentenceLayers, campaign: CampaignView) -> None:
                 st.text(_who(layer))
                 flagged = dict.fromkeys(layer.flagged, "flagged")
                 st.html(marked_sentence(sentence, layer.spans, domain, flagged))
-                _line("Flagged by annotator 2", ", ".join(_named(found, layer)))
+                _line("Flagged by annotator 2", ", ".join(_named(found, layer.flagged)))
+                _line("Left open at submit", ", ".join(_named(found, layer.left_open)))
+                _line("Open suggestions at submit", _OPENED.get(layer.opened, ""))
                 _line("Note", layer.note)
         with st.container(gap=None):
             nothing = "none" if found.preannotated else "not pre-annotated yet"
@@ -167,8 +171,8 @@ def _who(layer: LayerView) -> str:
     return " · ".join(words)
 
 
-def _named(layers: SentenceLayers, layer: LayerView) -> list[str]:
-    return [f"{layers.sentence.surface(flag.start, flag.end)} ({flag.type})" for flag in layer.flagged]
+def _named(layers: SentenceLayers, spans: Iterable[Span]) -> list[str]:
+    return [f"{layers.sentence.surface(span.start, span.end)} ({span.type})" for span in spans]
 
 
 def _line(name: str, value: str) -> None:
