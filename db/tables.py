@@ -115,6 +115,8 @@ class Campaign(Base):
     """The dev F1 from which a new model suggests by itself."""
     model_gain: Mapped[float] = mapped_column(default=0.0, server_default="0")
     """How much higher its dev F1 must be than that of the model that suggests now."""
+    model_error: Mapped[float] = mapped_column(default=0.15, server_default="0.15")
+    """The calibration error on dev up to which a new model suggests by itself; 1: any, uncalibrated models too."""
     open_at_submit: Mapped[str] = mapped_column(default="ask", server_default="ask")
     """What a submit does with suggestions that nobody has decided: ask, accept or refuse."""
     accept_from: Mapped[float] = mapped_column(default=0.8, server_default="0.8")

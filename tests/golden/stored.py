@@ -44,6 +44,7 @@ _LATER_SETTINGS = {
     "doubt_below": 0.5,
     "model_floor": 0.3,
     "model_gain": 0.0,
+    "model_error": 0.15,
 }  # settings the golden version had not
 _LATER_OF_RECIPES = {"source_unmarked": "outside"}
 _LATER_OF_FINDINGS = {"proposed_probability": None, "present_probability": None, "history": []}

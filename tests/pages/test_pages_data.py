@@ -8,13 +8,15 @@ import zipfile
 from collections.abc import Callable, Iterator
 
 import pytest
+import sqlalchemy as sa
 from streamlit.testing.v1 import AppTest
 
 from crossner_core.domains import builtin_domains, domain_to_toml, load_domain
 from crossner_core.errors import BadInput
-from crossner_core.schema import LabelledSentence, Span, sentence_from_words
+from crossner_core.schema import LabelledSentence, Span, Suggestion, sentence_from_words
 from db import account_rows
 from db.engine import Store
+from db.tables import SentenceRow
 from db.types import now
 from pages import shell
 from pages.components.marked_text import as_text
@@ -22,12 +24,13 @@ from tests.support import builders
 from tests.support.paths import ROOT
 from tests.support.screens import healthy, press, words
 from workbench.accounts import sign_in as signing
-from workbench.accounts.actors import Actor
+from workbench.accounts.actors import SYSTEM, Actor
 from workbench.campaigns import campaigns, domains, sentences
 from workbench.campaigns.domain_drafts import draft_from_toml, draft_to_toml
 from workbench.data import archive, browsing, datasets, exchange
 from workbench.data.searching import PLACES, Search
 from workbench.jobs import queue
+from workbench.suggestions import preannotating
 
 CONLL = "Mara\tB-musicalartist\nVell\tI-musicalartist\nhums\tO\n\nNobody\tO\nclaps\tO\n"
 BAD = "Mara\tB-pilot\nVell\tI-pilot\n"
@@ -113,6 +116,20 @@ def test_browse_shows_the_layers_of_a_sentence(
     shown = words(screen("data", "res"))
     for expected in ("Annotator 1 · Ann1", "Annotator 2 · Ann2", "Gold · Eva", ">Mara Vell<small", ">musical artist"):
         assert expected in shown
+
+
+def test_browse_shows_what_a_submit_left_open(
+    screen: Open, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    campaigns.update_settings(store, people["adm"], campaign, control_share=0)
+    with store.read() as session:
+        first = session.scalars(sa.select(SentenceRow.id).order_by(SentenceRow.position)).first()
+    assert first is not None
+    given = {first: (Suggestion(0, 2, "musicalartist", "model:run 3", 0.6),)}
+    preannotating.add_model_suggestions(store, SYSTEM, campaign, run_id=3, suggestions=given)
+    tab = builders.Tab(store, people["ann1"], campaign, "annotate")
+    tab.do("submit", tab.items()[0], [(4, 7, "band")])
+    assert "Left open at submit: Mara Vell (musicalartist)" in words(screen("data", "res"))
 
 
 def test_browse_shows_user_text_as_text(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:

@@ -98,6 +98,15 @@ class CampaignSettings:
         max=1,
         percent=True,
     )
+    model_error: float = setting(
+        0.15,
+        "Models suggest up to calibration error",
+        "Calibration error on dev up to which a new model suggests without being asked to; one whose probabilities "
+        "were not calibrated does not. 1: always.",
+        min=0,
+        max=1,
+        percent=True,
+    )
     open_at_submit: str = setting(
         "ask", "Open suggestions at submit",
         "What a submit does with suggestions that annotator 1 has not decided: ask, accept or refuse. Accept asks "

@@ -131,6 +131,7 @@ class PastDecision(Record):
     by: Text
     at: Text
     split: Annotated[Text, among(SPLITS)]
+    key: Text = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 // The parts of the editor and how they are filled: bar, sentence, lines around it, commands.
-import { statusOf } from "./outbox.js";
+import { signIn } from "./browser.js";
+import { statusOf, statusText } from "./outbox.js";
 import { focusedMark } from "./model.js";
-import { changeLines, drawConflict, drawHelp, focusLine, statusText } from "./panels.js";
+import { changeLines, drawConflict, drawHelp, focusLine } from "./panels.js";
 import { whyLine } from "./provenance.js";
 import { button, h, isDark, keycap, replace, setText } from "./dom.js";
 
@@ -51,7 +52,7 @@ export function fillActions(editor) {
   const submit = act("Submit", "Enter", commands.submit, { class: "primary" });
   const writing = data.mode !== "view";
   replace(parts.actions, ...(writing ? edits : []), act("Keys", "?", commands.help), writing && submit);
-  drawHelp(parts.help, data.mode);
+  drawHelp(parts.help, data.mode, data.rules?.floor);
 }
 
 /** Bring the whole screen in line with the session. */
@@ -112,11 +113,6 @@ export function drawGuide({ parts, session, data, hovered }) {
   const type = data.types.find((one) => one.name === name);
   replace(parts.guide, type && h("b", {}, type.title), type && `: ${type.guideline ?? ""}`);
   parts.guide.title = type?.guideline ?? "";
-}
-
-function signIn() {
-  const { pathname, search } = window.location;
-  window.location.assign(`/auth/login?next=${encodeURIComponent(pathname + search)}`);
 }
 
 /** Progress and the state of saving. */

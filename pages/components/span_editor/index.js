@@ -1,4 +1,5 @@
 // Mounts the editor: one instance per element, kept from run to run.
+import { TIMERS, localStore, newKey, reload, tabMemory } from "./browser.js";
 import { typeKeysOf } from "./keys.js";
 import { createOutbox, createSender, othersWork } from "./outbox.js";
 import { completed, createEffort, createSession, progressAfter } from "./session.js";
@@ -11,12 +12,9 @@ import { createCommands, createFields, listen } from "./input.js";
 import { h } from "./dom.js";
 
 const instances = new WeakMap();
-const TIMERS = { set: (step, ms) => setTimeout(step, ms), clear: (id) => clearTimeout(id), now: () => Date.now() };
 const BEAT_EVERY = 10;
 const NOTHING = { items: [], types: [], progress: null, acks: {}, rejections: [] }; // until the store answers again
 const CLOSED = "crossner-outbox-closed";
-const RELOADED = "crossner-reloaded";
-const PREVIOUS = "crossner-previous";
 const OTHERS =
   "Somebody else left unsaved changes in this browser. They are neither shown nor sent under your name; they are sent when that person signs in here again.";
 
@@ -36,24 +34,6 @@ export default function mount(component) {
   };
 }
 
-function newKey() {
-  // randomUUID needs a secure context, which a plain address in the local network is not.
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-/** localStorage, or a stand-in that throws on writing where the browser forbids it. */
-function localStore() {
-  const refuse = () => {
-    throw new Error("this browser keeps no local data");
-  };
-  try {
-    return window.localStorage;
-  } catch {
-    return { length: 0, key: () => null, getItem: () => null, setItem: refuse, removeItem: () => {} };
-  }
-}
-
 function createEditor({ data, parentElement, setStateValue }, identity) {
   const storage = localStore();
   const editor = { identity, data, live: true, trouble: null, hovered: null, leaving: false, drag: null, typeKeys: typeKeysOf(data.types) };
@@ -61,7 +41,7 @@ function createEditor({ data, parentElement, setStateValue }, identity) {
   editor.outbox = createOutbox({ storage, prefix: `crossner:${identity}`, client: newKey(), now: Date.now, newKey });
   editor.effort = createEffort({ now: () => performance.now() });
   editor.sender = createSender({ outbox: editor.outbox, timers: TIMERS, post: wireOf(editor) });
-  editor.session = createSession({ payload: data, outbox: editor.outbox, sender: editor.sender, effort: editor.effort, memory: tabMemory(identity) });
+  editor.session = createSession({ payload: data, outbox: editor.outbox, sender: editor.sender, effort: editor.effort, memory: tabMemory(`crossner-previous:${identity}`) });
   if (othersWork(storage, data.user)) editor.session.notice = OTHERS;
   editor.follow = followed(editor, setStateValue);
   addBehaviour(editor);
@@ -74,28 +54,6 @@ function createEditor({ data, parentElement, setStateValue }, identity) {
   // Only take the focus when nobody is typing elsewhere on the page.
   if (!["INPUT", "TEXTAREA", "SELECT"].includes(document.activeElement?.tagName)) editor.focus();
   return editor;
-}
-
-/** What this tab remembers of the sentence submitted last; without storage, *Previous* lasts until a reload. */
-function tabMemory(identity) {
-  const name = `${PREVIOUS}:${identity}`;
-  return {
-    load: () => {
-      try {
-        return JSON.parse(window.sessionStorage.getItem(name));
-      } catch {
-        return null;
-      }
-    },
-    keep: (last) => {
-      try {
-        if (last) window.sessionStorage.setItem(name, JSON.stringify(last));
-        else window.sessionStorage.removeItem(name);
-      } catch {
-        return; // full or forbidden
-      }
-    },
-  };
 }
 
 /** The post to the server; its answers go to the session. */
@@ -125,18 +83,6 @@ function followed(editor, setStateValue) {
     known = task;
     setStateValue("task", task);
   };
-}
-
-/** The page is not this session's any more: open it anew, unless that would lose work or did not help a moment ago. */
-function reload(outbox) {
-  try {
-    const before = Number(window.sessionStorage.getItem(RELOADED));
-    if (!outbox.keepsCopy() || Date.now() - before < 30000) return;
-    window.sessionStorage.setItem(RELOADED, String(Date.now()));
-  } catch {
-    return; // the status line says what to do
-  }
-  window.location.reload();
 }
 
 function addBehaviour(editor) {

@@ -83,8 +83,9 @@ export function typeKeysOf(types) {
   return Object.fromEntries(keyed.map((type) => [type.key.toLowerCase(), type.name]));
 }
 
-/** The rows of the key help for a mode. */
-export function helpRows(mode) {
+/** The rows of the key help for a mode; `floor` is the least probability that *Accept all* takes. */
+export function helpRows(mode, floor = 0) {
+  const from = floor > 0 ? ` of ${Math.round(100 * floor)} % or more; the others stay open` : "";
   const rows = [
     ["← →", "move by token", "all"],
     ["Shift + ← →", "extend the selection", "all"],
@@ -93,7 +94,7 @@ export function helpRows(mode) {
     ["a type's key", "give the selection, span or suggestion that type", "edit"],
     ["Space  1", "confirm the ringed span and go to the next; without one, the next span", "check"],
     ["Space", "accept the suggestion (or hint) and go to the next", "annotate"],
-    ["Shift + Space", "accept all suggestions, no hints", "annotate"],
+    ["Shift + Space", `accept all suggestions${from}, no hints`, "annotate"],
     ["↓ ↑", mode === "annotate" ? "another suggestion for the same tokens; otherwise the line below, above" : "the line below, above", "all"],
     ["1  2  0", "first annotator, second annotator, no entity", "adjudicate"],
     ["Backspace", "remove the span or suggestion", "edit"],

@@ -187,6 +187,7 @@ export function createOutbox({ storage, prefix, client, now, newKey, stale = 900
     holds: () => [...boxes.values()].some((one) => one.events.length || one.refused.length),
     finished: (task) => pendingOf(task).some((event) => FINAL.has(event.kind)),
     latest: (task) => newestOf(pendingOf(task)),
+    kinds: () => [...boxes.values()].flatMap((one) => one.events.map(({ kind }) => kind)),
     keepsCopy: () => stored,
   };
 }
@@ -282,6 +283,24 @@ export function statusOf({ outbox, waited, online, trouble = null, patience = 60
   if (!outbox.pending()) return "saved";
   if (!online || waited > patience || trouble?.words) return outbox.keepsCopy() ? "offline" : "lost";
   return "saving";
+}
+
+const KEPT = "Your changes wait in this browser and are sent again.";
+
+/** The state of saving in words: `words` are the reason, where there is one, and `pending` says that something waits. */
+export function statusText(status, { words = "", pending }) {
+  const reason = words ? ` ${words}` : "";
+  const texts = {
+    saved: "Saved",
+    saving: "Saving…",
+    offline: words ? `Not saved. ${KEPT}${reason}` : "Not saved: no connection. Kept in this browser, and sent once you are online again.",
+    lost: `Not saved${words ? `.${reason} This` : ": no connection, and this"} browser keeps no copy. Leave the page open.`,
+    conflict: "Conflict",
+    refused: `Not saved.${reason}`,
+    barred: pending ? `Not saved.${reason} Your changes are kept in this browser.` : words,
+    "signed-out": pending ? "Not saved: you are signed out. Your changes are kept in this browser and sent once you sign in again." : "You are signed out.",
+  };
+  return texts[status];
 }
 
 /** Whether unsent work of somebody else lies in this browser. */

@@ -9,24 +9,6 @@ import { unitExtent } from "./adjudicate.js";
 import { KIND_HELP, KIND_WORDS } from "./units.js";
 import { button, h, keycap, replace } from "./dom.js";
 
-const KEPT = "Your changes wait in this browser and are sent again.";
-
-/** The state of saving in words: `words` are the reason, where there is one, and `pending` says that something waits. */
-export function statusText(status, { words = "", pending }) {
-  const reason = words ? ` ${words}` : "";
-  const texts = {
-    saved: "Saved",
-    saving: "Saving…",
-    offline: words ? `Not saved. ${KEPT}${reason}` : "Not saved: no connection. Kept in this browser, and sent once you are online again.",
-    lost: `Not saved${words ? `.${reason} This` : ": no connection, and this"} browser keeps no copy. Leave the page open.`,
-    conflict: "Conflict",
-    refused: `Not saved.${reason}`,
-    barred: pending ? `Not saved.${reason} Your changes are kept in this browser.` : words,
-    "signed-out": pending ? "Not saved: you are signed out. Your changes are kept in this browser and sent once you sign in again." : "You are signed out.",
-  };
-  return texts[status];
-}
-
 const ORIGINS = {
   accepted: "accepted", retyped: "retyped", moved: "moved", new: "marked by you", kept: "by annotator 1", confirmed: "by annotator 1, confirmed by you",
   first: "as annotator 1", second: "as annotator 2", other: "your own decision",
@@ -135,8 +117,8 @@ export function createSkip({ skip, close }) {
 }
 
 /** The key help, drawn for a mode. */
-export function drawHelp(root, mode) {
-  const rows = helpRows(mode).map(({ keys, text }) => [h("dt", {}, ...keys.split(/\s{2,}/).map(keycap)), h("dd", {}, text)]);
+export function drawHelp(root, mode, floor) {
+  const rows = helpRows(mode, floor).map(({ keys, text }) => [h("dt", {}, ...keys.split(/\s{2,}/).map(keycap)), h("dd", {}, text)]);
   const colours = "A dashed mark is a suggestion, a filled one is decided. A dotted line in a type's colour is a hint, too uncertain to need a decision: Tab goes to it, Space accepts it. A grey dotted line is a Wikipedia link.";
   replace(root, h("dl", {}, ...rows.flat()), h("p", { class: "quiet" }, mode === "adjudicate" ? "Only what you decide here becomes gold." : colours));
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
+from crossner_core.schema import Span
 from pages import shell
 from pages.components.chosen_row import chosen_row
 from pages.components.concordance import concordance, concordance_columns
@@ -27,6 +28,7 @@ from workbench.labelling.opening import opening as opening_of
 _LAYER_WORDS = {"first": "Annotator 1", "second": "Annotator 2", "gold": "Gold"}
 _STAGE_WORDS = {"annotate": "My annotation", "check": "My check", "adjudicate": "My decision"}
 _STATE_WORDS = {"draft": "not sent yet", "skipped": "skipped", "superseded": "superseded by someone else's work"}
+_OPENED = {"accept": "accepted", "refuse": "refused"}
 _PER_PAGE = 100
 _FEW, _TABLE_HEIGHT = 9, 320
 
@@ -134,7 +136,9 @@ def layers_view(found: SentenceLayers, campaign: CampaignView) -> None:
                 st.text(_who(layer))
                 flagged = dict.fromkeys(layer.flagged, "flagged")
                 st.html(marked_sentence(sentence, layer.spans, domain, flagged))
-                _line("Flagged by annotator 2", ", ".join(_named(found, layer, domain.titles)))
+                _line("Flagged by annotator 2", ", ".join(_named(found, layer.flagged, domain.titles)))
+                _line("Left open at submit", ", ".join(_named(found, layer.left_open, domain.titles)))
+                _line("Open suggestions at submit", _OPENED.get(layer.opened, ""))
                 _line("Note", layer.note)
         with st.container(gap=None):
             nothing = "none" if found.preannotated else "not pre-annotated yet"
@@ -163,9 +167,9 @@ def _who(layer: LayerView) -> str:
     return " · ".join(words)
 
 
-def _named(layers: SentenceLayers, layer: LayerView, titles: Mapping[str, str]) -> list[str]:
+def _named(layers: SentenceLayers, spans: Iterable[Span], titles: Mapping[str, str]) -> list[str]:
     surface = layers.sentence.surface
-    return [f"{surface(flag.start, flag.end)} ({titles.get(flag.type, flag.type)})" for flag in layer.flagged]
+    return [f"{surface(span.start, span.end)} ({titles.get(span.type, span.type)})" for span in spans]
 
 
 def _line(name: str, value: str) -> None:
