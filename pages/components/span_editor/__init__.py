@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 # In bundle order: each module uses only those above it.
 MODULES = (
     "tokens.js",
+    "links.js",
     "marks.js",
     "adjudicate.js",
     "model.js",
