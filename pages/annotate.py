@@ -24,7 +24,9 @@ jumps from suggestion to suggestion. **Shift + Space** accepts all. `/` filters 
 
 A suggestion shows its source and its confidence: **link** (the words are a link), **page** (linked earlier on the same
 page, or its subject), **dbpedia** (a name found in the text), **model**. The page *Gazetteer* explains why it was made.
-Underlined words link to Wikipedia: often an entity, not always. Your work is saved as you go; the status at the top
+Underlined words link to Wikipedia: often an entity, not always. `=` makes the link under the cursor a span of the type
+suggested for it; elsewhere it goes to the next link. Below the sentence the link's page and its entries in DBpedia and
+Wikidata open in a new tab. Your work is saved as you go; the status at the top
 right shows whether it has reached the server.
 """,
 )

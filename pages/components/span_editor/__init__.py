@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 MODULES = (
     "browser.js",
     "tokens.js",
+    "links.js",
     "marks.js",
     "adjudicate.js",
     "model.js",

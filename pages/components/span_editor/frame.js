@@ -1,6 +1,7 @@
 // The parts of the editor and how they are filled: bar, sentence, lines around it, commands.
 import { signIn } from "./browser.js";
 import { statusOf, statusText } from "./outbox.js";
+import { progressAfter } from "./session.js";
 import { focusedMark } from "./model.js";
 import { changeLines, drawConflict, drawHelp, focusLine } from "./panels.js";
 import { whyLine } from "./provenance.js";
@@ -75,7 +76,8 @@ export function drawEditor(editor) {
   }
   editor.view.draw(state, data.types);
   editor.units.show(state, data.types);
-  editor.types.show(data.types, data.mode !== "view");
+  const works = ({ key, name }) => editor.typeKeys[key?.toLowerCase()] === name;
+  editor.types.show(data.types.map((type) => (works(type) ? type : { ...type, key: null })), data.mode !== "view");
   editor.types.ring(focusedMark(state)?.type ?? null);
   drawAround(editor, state);
 }
@@ -118,7 +120,7 @@ export function drawGuide({ parts, session, data, hovered }) {
 /** Progress and the state of saving. */
 export function drawBar(editor) {
   const { parts, data, outbox, sender, session } = editor;
-  const { done = 0, left = 0 } = data.progress ?? {};
+  const { done = 0, left = 0 } = progressAfter(data.progress ?? {}, outbox.waiting());
   setText(parts.progress, data.progress ? `${done} done, ${left} left` : "");
   const waited = sender.waited();
   const now = statusOf({ outbox, waited, online: navigator.onLine, trouble: editor.trouble });

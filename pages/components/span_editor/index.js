@@ -36,7 +36,7 @@ export default function mount(component) {
 
 function createEditor({ data, parentElement, setStateValue }, identity) {
   const storage = localStore();
-  const editor = { identity, data, live: true, trouble: null, hovered: null, leaving: false, drag: null, typeKeys: typeKeysOf(data.types) };
+  const editor = { identity, data, live: true, trouble: null, hovered: null, leaving: false, drag: null, typeKeys: typeKeysOf(data.types, data.mode) };
   editor.parts = buildParts(data.mode);
   editor.outbox = createOutbox({ storage, prefix: `crossner:${identity}`, client: newKey(), now: Date.now, newKey });
   editor.effort = createEffort({ now: () => performance.now() });
@@ -95,6 +95,7 @@ function addBehaviour(editor) {
     if (left) closePanels(editor);
     editor.draw();
     if (session.state?.noting) editor.fields.note();
+    else if (typeof session.state?.choosing === "string") editor.types.find(session.state.choosing);
     else if (!quiet) editor.focus();
   };
   /** Do something that may bring another sentence. */
@@ -150,7 +151,7 @@ function addLife(editor) {
   const show = (data) => {
     const before = session.state?.item.task;
     const idle = document.activeElement === document.body || parts.root.getRootNode().activeElement === parts.empty;
-    Object.assign(editor, { data, typeKeys: typeKeysOf(data.types) });
+    Object.assign(editor, { data, typeKeys: typeKeysOf(data.types, data.mode) });
     const acked = session.receive(data);
     if (acked.length && data.progress && !data.counted) editor.data = { ...data, progress: progressAfter(data.progress, acked) };
     editor.draw();

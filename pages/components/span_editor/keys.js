@@ -17,6 +17,7 @@ const SIGNS = {
   ".": { ui: "skip" },
   "?": { ui: "help" },
   "!": { do: "flag" },
+  "=": { do: "link" },
   "0": { do: "none" },
 };
 const CHOICES = { 1: "first", 2: "second", 0: "none" };
@@ -77,9 +78,10 @@ export function mayRepeat(action) {
   return REPEATED.has(action.do) || action.ui === "up" || action.ui === "down";
 }
 
-/** Type name by key; a key that a command uses belongs to the command. */
-export function typeKeysOf(types) {
-  const keyed = types.filter((type) => type.key && !Object.hasOwn(SIGNS, type.key));
+/** Type name by key; a key that a command uses belongs to the command, as 1 and 2 do when adjudicating. */
+export function typeKeysOf(types, mode = "annotate") {
+  const taken = mode === "adjudicate" ? { ...SIGNS, ...CHOICES } : SIGNS;
+  const keyed = types.filter((type) => type.key && !Object.hasOwn(taken, type.key));
   return Object.fromEntries(keyed.map((type) => [type.key.toLowerCase(), type.name]));
 }
 
@@ -99,6 +101,7 @@ export function helpRows(mode, floor = 0) {
     ["1  2  0", "first annotator, second annotator, no entity", "adjudicate"],
     ["Backspace", "remove the span or suggestion", "edit"],
     ["; hint hint", "select from one hinted token to another, then a type", "edit"],
+    ["=", "make the link under the cursor a span; elsewhere to the next link", "edit"],
     ["/", "find a type by name", "edit"],
     ["!", "flag annotator 1's span, with a note", "check"],
     ["!", "ask the annotators: both, or 1 or 2 of them", "adjudicate"],

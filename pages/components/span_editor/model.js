@@ -1,5 +1,6 @@
 // The editor's state and its reducer: no DOM, no clock, no network.
 import { count, hintPages, jumpHints, overlaps, sameBounds, sameSpan, splitText, surfaceOf, inOrder } from "./tokens.js";
+import { kindIn, linkIn, nextLink, titleOf } from "./links.js";
 import { alternatives, candidates, emptyWork, isProposed, marksOf, openCandidates, originOf, reasonsOf, unconfirmed, workFromStored } from "./marks.js";
 import { chooseUnit, initialAdjudication, nextUnit, removeOwnSpan, setOwnSpan, undecided, unitExtent, choiceOf } from "./adjudicate.js";
 
@@ -11,7 +12,7 @@ export function openItem(item, mode, titles = {}, stored = item.work, rules = NO
   const split = splitText(item.text, item.tokens);
   const state = {
     item, mode, titles, rules, split, work: firstWork(item, mode, stored), past: [], future: [], preferred: [],
-    anchor: 0, head: 0, explicit: false, unit: -1, jump: null, confirm: null, pending: null, opened: "none", noting: null, commenting: false, message: "", said: 0,
+    anchor: 0, head: 0, explicit: false, unit: -1, jump: null, confirm: null, pending: null, opened: "none", noting: null, choosing: null, commenting: false, message: "", said: 0,
   };
   return focusFirst(state);
 }
@@ -96,6 +97,7 @@ const ACTIONS = {
   focusMark: (state, { mark }) => focusRange(state, mark),
   focusUnit: (state, { unit }) => say(focusUnit(state, unit), describeUnit(state, unit)),
   type: giveType,
+  link: markLink,
   accept: acceptFocused,
   acceptAll,
   remove: removeFocused,
@@ -120,7 +122,7 @@ export function reduce(state, action) {
   if (state.mode === "view" && !READING.has(action.do)) return say(state, "Read only.");
   const handler = ACTIONS[action.do];
   if (!handler) return state;
-  const next = handler({ ...state, submit: false, noting: null }, action);
+  const next = handler({ ...state, submit: false, noting: null, choosing: null }, action);
   const pending = next.pending === state.pending ? null : next.pending;
   const asked = action.do === "enter" || action.do === "none" ? next.confirm : null;
   const message = next.said === state.said ? "" : next.message;
@@ -198,6 +200,22 @@ function giveOwnType(state, type, mark) {
   const span = { start: range.start, end: range.end, type, surface: words(state, range) };
   const { work, reopened } = setOwnSpan(state.item, state.work, state.unit, span);
   return afterChoice(state, edit(state, work, `${span.surface}: ${typeTitle(state, type)}.`), reopened);
+}
+
+/** The link under the cursor becomes a span of the type suggested for it, else its type is asked for; off a link, to the next. */
+function markLink(state) {
+  const link = linkIn(state.item, selectionOf(state));
+  if (!link || state.work.spans.some((span) => sameBounds(span, link))) return toNextLink(state);
+  const here = { ...state, anchor: link.start, head: link.end - 1, explicit: true };
+  if (!link.type) return say({ ...here, choosing: kindIn(link.target) }, `No type is suggested for ${titleOf(link.target)}: choose one.`);
+  if (state.mode === "adjudicate") return giveOwnType(here, link.type, null);
+  return unlessReplacing(here, { start: link.start, end: link.end, type: link.type }) ?? putSpan(here, link, link.type, false);
+}
+
+function toNextLink(state) {
+  const link = nextLink(state.item, state.work.spans, state.head);
+  if (!link) return say(state, state.item.links?.length ? "Every link here is a span." : "No links in this sentence.");
+  return say({ ...state, anchor: link.start, head: link.end - 1, explicit: true }, `Link to ${titleOf(link.target)}.`);
 }
 
 function reference(state) {

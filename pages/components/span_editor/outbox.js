@@ -183,6 +183,7 @@ export function createOutbox({ storage, prefix, client, now, newKey, stale = 900
     }, put, message, answer, settle, amendConflict, pendingOf, refusal, forget, contest,
     clients: () => [...boxes.keys()].filter((id) => box(id).events.length),
     conflicts: () => [...boxes.values()].flatMap((one) => one.conflicts),
+    waiting: () => [...boxes.values()].flatMap((one) => one.events),
     pending: () => [...boxes.values()].reduce((sum, one) => sum + one.events.length, 0),
     holds: () => [...boxes.values()].some((one) => one.events.length || one.refused.length),
     finished: (task) => pendingOf(task).some((event) => FINAL.has(event.kind)),

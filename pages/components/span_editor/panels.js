@@ -1,5 +1,6 @@
 // The quiet parts around the sentence: status, focus line, changes, comment, skip, help, conflict.
 import { count, overlaps, sameBounds, sameSpan, splitText, surfaceOf } from "./tokens.js";
+import { addressesOf, linkIn, titleOf, titleOfResource } from "./links.js";
 import { alternatives, candidates, changesOf, emptyWork, isProposed, unconfirmed } from "./marks.js";
 import { focusedMark, selectionOf, typeTitle } from "./model.js";
 import { reasonWords } from "./provenance.js";
@@ -25,9 +26,24 @@ export function focusLine(state, run) {
   if (isProposed(mark)) parts.push(...suggestionLine(state, mark, run));
   else if (mark?.kind === "gone") parts.push(`${typeTitle(state, mark.type)}, deleted`, small("put back", "Space", () => run({ do: "restore", span: mark })));
   else if (mark) parts.push(...spanLine(state, mark, run));
-  const link = (state.item.links ?? []).find((one) => one.start < range.end && range.start < one.end);
-  if (link) parts.push(h("span", { class: "quiet" }, `Wikipedia: ${link.target}`));
-  return parts;
+  return [...parts, ...pagesLine(state, mark, range, run)];
+}
+
+/** The pages behind a link, and behind what a suggestion stands for, each to open in a new tab. */
+function pagesLine(state, mark, range, run) {
+  const link = linkIn(state.item, range);
+  const titles = [link && titleOf(link.target), isProposed(mark) && titleOfResource(mark.entity)];
+  const pages = [...new Set(titles)].filter(Boolean).map((title) =>
+    h("span", { class: "quiet pages" }, h("span", { dir: "auto" }, title), ...addressesOf(title).map(anchor)));
+  const marked = link && [mark, ...state.work.spans].some((one) => one && sameBounds(one, link));
+  const open = link && !marked && state.mode !== "view";
+  const words = link?.type ? `as ${typeTitle(state, link.type)}` : "choose its type";
+  return [...pages, open && small(words, "=", () => run({ do: "link" }))];
+}
+
+function anchor({ name, address }) {
+  const on = { mousedown: (event) => event.preventDefault() };
+  return h("a", { href: address, target: "_blank", rel: "noopener noreferrer", title: `${address} (opens in a new tab)`, on }, name);
 }
 
 function small(text, key, press) {
@@ -36,7 +52,7 @@ function small(text, key, press) {
 
 function suggestionLine(state, mark, run) {
   const others = alternatives(state.item, state.work, mark).length;
-  const known = mark.entity ? `, as ${mark.entity}` : "";
+  const known = mark.entity && !titleOfResource(mark.entity) ? `, as ${mark.entity}` : "";
   const hint = mark.kind === "unsure";
   return [
     `${typeTitle(state, mark.type)}? ${hint ? "a hint of" : "suggested by"} ${mark.sources.join(", ")} ${scoreText(mark.score)}${known}`,

@@ -135,12 +135,12 @@ export function createSession({ payload, outbox, sender, effort, memory = { load
     open(items[0]);
   }
 
-  /** Take over what may change while somebody works: the notes and, when the domain's types change, the suggestions. */
-  function follow({ notes, suggestions, provenance }) {
+  /** Take over what may change while somebody works: the notes and, when the domain's types change, suggestions and links. */
+  function follow({ notes, suggestions, links, provenance }) {
     const { item, titles: before } = session.state;
     const now = titles();
     const same = JSON.stringify(now) === JSON.stringify(before);
-    session.state = { ...session.state, titles: now, item: { ...item, notes, provenance, suggestions: same ? item.suggestions : suggestions } };
+    session.state = { ...session.state, titles: now, item: { ...item, notes, provenance, ...(same ? {} : { suggestions, links }) } };
   }
 
   /** Leave a sentence that waits for an answer for the next one, if there is one. */
@@ -201,10 +201,10 @@ export function completed(items, here) {
   return items?.map((item) => (item.text === undefined ? here.find((one) => one.task === item.task) : item)).filter(Boolean) ?? here;
 }
 
-/** Progress after these events were acknowledged, until the server counts again. */
-export function progressAfter(progress, acked) {
+/** Progress with these events, until the server counts again. */
+export function progressAfter(progress, events) {
   const moves = { submit: [1, -1], skip: [0, -1], reopen: [-1, 1] };
-  return acked.reduce(({ done, left }, { kind }) => {
+  return events.reduce(({ done = 0, left = 0 }, { kind }) => {
     const [more, open] = moves[kind] ?? [0, 0];
     return { done: Math.max(0, done + more), left: Math.max(0, left + open) };
   }, progress);

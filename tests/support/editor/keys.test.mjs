@@ -52,6 +52,12 @@ test("a type on a command's key is left to the filter, not to the key", () => {
   assert.deepEqual(typeKeysOf([{ name: "x", key: "0" }, { name: "y", key: "Y" }, { name: "z", key: null }]), { y: "y" });
 });
 
+test("when adjudicating 1 and 2 are no keys of types", () => {
+  const types = [{ name: "x", key: "1" }, { name: "y", key: "2" }, { name: "z", key: "3" }];
+  assert.deepEqual(typeKeysOf(types, "adjudicate"), { 3: "z" });
+  assert.deepEqual(typeKeysOf(types, "check"), { 1: "x", 2: "y", 3: "z" });
+});
+
 test("a key held down goes on moving and taking back; what decides or leaves waits for the next press", () => {
   const held = (key, more, where) => mayRepeat(actionFor(press(key, more), context(where)));
   const shift = { shiftKey: true };
