@@ -48,10 +48,12 @@ _SUGGESTIONS = (
     sa.select(SuggestionRow).where(SuggestionRow.sentence_id.in_(_OF_SENTENCES)).order_by(SuggestionRow.start)
 )
 _NOTE = sa.insert(cast(sa.Table, AppliedEvent.__table__))
-_CLEARING: dict[type[Any], sa.Delete] = {
+_CLEARING: dict[type[Any], Any] = {
     table: sa.delete(cast(sa.Table, table.__table__)).where(table.annotation_id == sa.bindparam("of"))
     for table in (SpanRow, FlagRow, RejectedRow, Decision)
 }
+_SPANS = cast(sa.Table, SpanRow.__table__)
+_CLEARING[SpanRow] = _CLEARING[SpanRow].returning(_SPANS.c.surface, _SPANS.c.type, _SPANS.c.elsewhere)
 _FILLED = sa.select(
     *(sa.exists().where(table.annotation_id == sa.bindparam("of")).label(table.__tablename__) for table in _CLEARING)
 )
@@ -159,8 +161,11 @@ def replace_parts(
     flags: Iterable[Mapping[str, Any]] = (),
     rejected: Iterable[Mapping[str, Any]] = (),
     decisions: Iterable[Mapping[str, Any]] = (),
-) -> None:
-    """Replace the annotation's spans, flags, rejected suggestions and decisions with these."""
+) -> frozenset[tuple[str, str]]:
+    """Replace the annotation's spans, flags, rejected suggestions and decisions with these.
+
+    Returns words and type of each replaced span that was proposed elsewhere.
+    """
     parts: tuple[tuple[type[Any], Iterable[Mapping[str, Any]]], ...] = (
         (SpanRow, spans),
         (FlagRow, flags),
@@ -168,13 +173,17 @@ def replace_parts(
         (Decision, decisions),
     )
     filled = session.execute(_FILLED, {"of": annotation.id}).one()._mapping
+    proposed: frozenset[tuple[str, str]] = frozenset()
     for table, rows in parts:  # by the tables: what the session holds of them expires below
         if filled[table.__tablename__]:
-            session.execute(_CLEARING[table], {"of": annotation.id})
+            cleared = session.execute(_CLEARING[table], {"of": annotation.id})
+            if table is SpanRow:
+                proposed = frozenset((surface, kind) for surface, kind, elsewhere in cleared if elsewhere)
         values = [{**row, "annotation_id": annotation.id} for row in rows]
         if values:
             session.execute(sa.insert(table.__table__), values)
     session.expire(annotation, ["spans", "flags", "rejected", "decisions"])
+    return proposed
 
 
 def keep_version(session: Session, annotation: Annotation, work: Mapping[str, Any], *, revision: int) -> None:

@@ -295,7 +295,9 @@ class SpanRow(Base):
     type: Mapped[str]
     surface: Mapped[str]
     origin: Mapped[str] = mapped_column(default="new")
-    """new · accepted · retyped · moved · kept · first · second · other"""
+    """new · accepted · retyped · moved · identical · kept · first · second · other"""
+    elsewhere: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
+    """Its author had the same words proposed in other sentences."""
 
 
 class FlagRow(Base):

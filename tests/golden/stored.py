@@ -198,12 +198,22 @@ def without_times(found: Mapping[str, Any]) -> dict[str, Any]:
     later = _LATER_SETTINGS.items()  # at their defaults; any other value is a difference
     files["campaign.json"] = {key: value for key, value in files["campaign.json"].items() if (key, value) not in later}
     for line in files["sentences.jsonl"]:
+        for span in _marked(line):
+            if span.get("elsewhere") is False:
+                del span["elsewhere"]  # a later field, at its default
         line["second_look"] = [
             {key: value for key, value in finding.items() if _LATER_OF_FINDINGS.get(key, ...) != value}
             for finding in line["second_look"]
         ]
     files["snapshots.json"] = [{**one, "created_at": ""} for one in files["snapshots.json"]]
     return files
+
+
+def _marked(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield every span of a line of an archive's sentences."""
+    for task in line["tasks"]:
+        for annotation in task["annotations"]:
+            yield from annotation["spans"]
 
 
 def contents(data: bytes) -> dict[str, Any]:
