@@ -2,6 +2,7 @@
 import { statusOf } from "./outbox.js";
 import { focusedMark } from "./model.js";
 import { changeLines, drawConflict, drawHelp, focusLine, statusText } from "./panels.js";
+import { offerLine } from "./elsewhere.js";
 import { button, h, isDark, keycap, replace, setText } from "./dom.js";
 
 const RELOAD_AFTER = 15000;
@@ -62,6 +63,7 @@ export function drawEditor(editor) {
   parts.body.hidden = !state;
   parts.actions.classList.toggle("idle", !state);
   drawBar(editor);
+  editor.elsewhere.follow(state);
   const titles = Object.fromEntries(data.types.map((type) => [type.name, type.title]));
   drawConflict(parts.conflict, outbox.conflicts()[0], (mine) => editor.leave(() => session.settle(mine)), titles);
   for (const node of parts.actions.querySelectorAll("[data-act]")) node.disabled = !enabled(node.dataset.act, session);
@@ -87,7 +89,7 @@ function emptyText({ data, outbox }) {
 
 function drawAround(editor, state) {
   const { parts, run, session } = editor;
-  replace(parts.focus, ...focusLine(state, run));
+  replace(parts.focus, ...focusLine(state, run), offerLine(state, editor.elsewhere.counted, run));
   const note = session.notice || (session.restored ? "Your unsent changes were restored." : "");
   setText(parts.say, state.message || (state.work.no_entities ? "Marked as having no entities." : note));
   parts.say.classList.toggle("asks", Boolean(state.confirm));

@@ -2,6 +2,7 @@
 import { count, hintPages, jumpHints, overlaps, sameBounds, sameSpan, splitText, surfaceOf, inOrder } from "./tokens.js";
 import { alternatives, candidates, emptyWork, isProposed, marksOf, openCandidates, originOf, workFromStored } from "./marks.js";
 import { chooseUnit, initialAdjudication, nextUnit, removeOwnSpan, setOwnSpan, undecided, unitExtent, choiceOf } from "./adjudicate.js";
+import { isProposedElsewhere, withIdentical, withoutIdentical } from "./identical.js";
 
 const UNDO_STEPS = 200;
 const NO_RULES = { open: "ask", floor: 0 };
@@ -98,6 +99,7 @@ const ACTIONS = {
   type: giveType,
   accept: acceptFocused,
   acceptAll,
+  identical: markIdentical,
   remove: removeFocused,
   restore: (state, { span }) => putBack(state, span),
   alternative: nextAlternative,
@@ -222,6 +224,20 @@ function acceptFocused(state) {
   if (isProposed(mark)) return putSpan(state, mark, mark.type, true);
   if (mark?.kind === "gone") return putBack(state, mark);
   return openCount(state) ? toNextSuggestion(state) : tabMark(state, 1);
+}
+
+/** The focused span's words, or a suggestion's that is taken with it, are marked throughout the sentence and proposed in others. */
+function markIdentical(state) {
+  if (state.mode !== "annotate") return say(state, "Identical words are proposed while annotating.");
+  const mark = focusedMark(state);
+  if (!mark) return say(state, "Nothing is marked here: give it a type first.");
+  const { work, split } = isProposed(mark) ? putSpan(state, mark, mark.type, false) : state;
+  const span = work.spans.find((one) => sameSpan(one, mark));
+  const name = `${span.surface} (${typeTitle(state, span.type)})`;
+  if (isProposedElsewhere(work, span)) return focusRange(edit(state, withoutIdentical(work, span), `${name}: no longer proposed elsewhere.`), span);
+  const { work: all, added } = withIdentical(split, work, span);
+  const here = added.length ? `${added.length} more marked here, and ` : "";
+  return focusRange(edit(state, all, `${name}: ${here}proposed wherever it stands in open sentences. Ctrl+Z takes it back.`), span);
 }
 
 function acceptAll(state) {
