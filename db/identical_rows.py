@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterable
+from typing import cast
 
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
@@ -13,6 +14,13 @@ from db.tables import Annotation, RejectedRow, SentenceRow, SpanRow, SuggestionR
 
 _CHUNK = 400
 Place = tuple[int, int]
+_REMOVING = sa.delete(cast(sa.Table, SuggestionRow.__table__)).where(
+    SuggestionRow.sentence_id == sa.bindparam("of"),
+    SuggestionRow.source == sa.bindparam("by"),
+    SuggestionRow.start == sa.bindparam("from"),
+    SuggestionRow.end == sa.bindparam("to"),
+    SuggestionRow.type == sa.bindparam("kind"),
+)
 
 
 def open_sentences_with(
@@ -78,13 +86,6 @@ def is_proposed(session: Session, campaign_id: int, *, surface: str, type: str) 
 
 def remove(session: Session, source: str, type: str, places: Iterable[tuple[int, int, int]]) -> None:
     """Delete a source's suggestions of a type at these places, each a sentence id and tokens `[start, end)`."""
-    for sentence_id, start, end in places:
-        session.execute(
-            sa.delete(SuggestionRow).where(
-                SuggestionRow.sentence_id == sentence_id,
-                SuggestionRow.source == source,
-                SuggestionRow.type == type,
-                SuggestionRow.start == start,
-                SuggestionRow.end == end,
-            )
-        )
+    values = [{"of": id_, "from": start, "to": end, "by": source, "kind": type} for id_, start, end in places]
+    if values:
+        session.connection().execute(_REMOVING, values)

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from crossner_core.schema import sentence_from_words
-from crossner_core.suggest.identical import IDENTICAL
+from crossner_core.suggest.identical import CONFIDENCE, IDENTICAL
 from db.tables import SentenceRow, SuggestionRow, Task
 from tests.support import builders
 from tests.support.live import KEYS, App, app, browser_of, chromium, open_screen, status_of, task_of, wait
@@ -55,16 +55,16 @@ def test_identical_words_take_one_key_and_one_undo(app: App, campaign: int, chro
         page = open_screen(context, campaign)
         task = task_of(page)
         mark_band(page)
-        offer = page.locator(".offer")
-        offer.wait_for()
-        wanted = "also 1 time in this sentence, 1 in this document, 1 in the rest of the campaign"
-        wait(lambda: wanted in offer.inner_text(), "the counts")
+        line = page.locator(".focus-line")
+        wait(lambda: "also 1 here, 1 in this document, 1 elsewhere" in line.inner_text(), "the counts")
+        assert page.locator(".offer").inner_text().split() == ["mark", "all", "Ctrl", "Enter"]
         page.keyboard.press("Control+Enter")
         wait(lambda: app.spans(task) == BAND and proposed(app, campaign) == 2, "what the key does")
-        assert offer.inner_text().startswith("proposed 1 in this document, 1 in the rest of the campaign · take back")
+        assert "proposed 1 in this document, 1 elsewhere" in line.inner_text()
+        assert page.locator(".offer").inner_text().startswith("take back")
         page.keyboard.press("Enter")
         wait(lambda: task_of(page) != task, "the next sentence")
-        wait(lambda: "suggested by identical 0.85" in page.locator(".focus-line").inner_text(), "the suggestion")
+        wait(lambda: f"suggested by identical {CONFIDENCE}" in line.inner_text(), "the suggestion")
         page.keyboard.press("Space")
         second = task_of(page)
         wait(lambda: app.spans(second) == [(2, 5, "band")], "the suggestion to be taken")

@@ -221,7 +221,7 @@ def _write(scene: _Scene) -> None:
         steps.hold(session, scene.campaign, scene.actor, scene.task)
     annotation = scene.mine or annotation_rows.add(session, task_id=scene.task.id, user_id=scene.actor.id)
     before = save(session, annotation, work, scene.task, revision=event.revision, client=event.client)
-    if scene.stage == "annotate" and work.proposed_elsewhere != before:
+    if scene.stage == "annotate" and work.proposed_elsewhere.keys() != before:
         identical.follow(session, scene.actor, scene.campaign, scene.row, before, work.proposed_elsewhere)
     annotation.active_ms += event.active_ms
     annotation.keystrokes += event.keystrokes

@@ -81,9 +81,10 @@ class Work:
     comment: Annotated[Text, Field(max_length=_MAX_COMMENT)] = ""
 
     @property
-    def proposed_elsewhere(self) -> frozenset[tuple[str, str]]:
-        """The words and type of each span that is proposed in other sentences."""
-        return frozenset((span.surface, span.type) for span in self.spans if span.elsewhere)
+    def proposed_elsewhere(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """What is proposed in other sentences: words and type, with the place of the first such span."""
+        asking = [span for span in self.spans if span.elsewhere]
+        return {(span.surface, span.type): (span.start, span.end) for span in reversed(asking)}
 
     @property
     def plain_spans(self) -> tuple[Span, ...]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from crossner_core.errors import InvalidSpan, NotFound
-from crossner_core.schema import Suggestion, fields_from_kept
-from crossner_core.suggest.identical import CONFIDENCE, IDENTICAL, places
+from crossner_core.schema import Sentence, Suggestion, fields_from_kept
+from crossner_core.suggest.identical import CONFIDENCE, IDENTICAL, places, places_like
 from db import identical_rows, suggestion_rows, task_rows
 from db.engine import Session, Store
+from db.identical_rows import Place
 from db.tables import Campaign, SentenceRow
 from db.types import now
 from workbench.accounts.access import enter
@@ -49,8 +51,10 @@ def occurrences(store: Store, actor: Actor, campaign_id: int, task_id: int, *, s
         if not 0 <= start < end <= len(sentence.tokens):
             raise InvalidSpan(f"The span [{start}, {end}) lies outside the {len(sentence.tokens)} tokens.")
         text = _text_of(row)
-        free = _free_places(session, current, campaign, row, sentence.surface(start, end))
-        beside = [text is not None and _text_of(other) == text for other, _, _ in free]
+        free = _free_places(
+            session, current, campaign, row, sentence.surface(start, end), partial(places_like, sentence, (start, end))
+        )
+        beside = [text is not None and _text_of(other) == text for other, _ in free]
     return Occurrences(task_id, start, end, document=sum(beside), campaign=len(beside) - sum(beside))
 
 
@@ -60,9 +64,9 @@ def follow(
     campaign: Campaign,
     row: SentenceRow,
     before: Collection[tuple[str, str]],
-    after: Collection[tuple[str, str]],
+    after: Mapping[tuple[str, str], tuple[int, int]],
 ) -> None:
-    """Propose the words and types in `after`, and withdraw those in `before` that no span proposes any more.
+    """Propose the words and types in `after`, each with a span of theirs; withdraw those that only `before` has.
 
     For a caller that has authorised the actor and written their work on the sentence of `row`. Only sentences that
     wait for annotator 1, are no controls and are in nobody else's hands are touched, and there only places that
@@ -70,14 +74,17 @@ def follow(
     """
     for surface, kind in sorted(set(before) - set(after)):
         if not identical_rows.is_proposed(session, campaign.id, surface=surface, type=kind):
-            free = _free_places(session, actor, campaign, row, surface)
-            identical_rows.remove(session, IDENTICAL.id, kind, ((other.id, start, end) for other, start, end in free))
+            free = _free_places(session, actor, campaign, row, surface, partial(places, surface=surface))
+            identical_rows.remove(session, IDENTICAL.id, kind, ((other.id, *place) for other, place in free))
+    sentence = sentence_of(row)
     for surface, kind in sorted(set(after) - set(before)):
-        made = [
-            suggestion_values(other.id, Suggestion(start, end, kind, IDENTICAL.id, CONFIDENCE))
-            for other, start, end in _free_places(session, actor, campaign, row, surface)
-        ]
-        suggestion_rows.add(session, made)
+        free = _free_places(
+            session, actor, campaign, row, surface, partial(places_like, sentence, after[surface, kind])
+        )
+        suggestion_rows.add(
+            session,
+            [suggestion_values(other.id, Suggestion(*place, kind, IDENTICAL.id, CONFIDENCE)) for other, place in free],
+        )
 
 
 def _text_of(row: SentenceRow) -> tuple[str, str] | None:
@@ -91,8 +98,13 @@ def _text_of(row: SentenceRow) -> tuple[str, str] | None:
 
 
 def _free_places(
-    session: Session, actor: Actor, campaign: Campaign, row: SentenceRow, surface: str
-) -> Iterator[tuple[SentenceRow, int, int]]:
+    session: Session,
+    actor: Actor,
+    campaign: Campaign,
+    row: SentenceRow,
+    surface: str,
+    places_in: Callable[[Sentence], Iterable[Place]],
+) -> Iterator[tuple[SentenceRow, Place]]:
     """Yield the undecided places of the words in open sentences other than this one."""
     if not campaign.suggestions_on:
         return
@@ -101,6 +113,6 @@ def _free_places(
     )
     decided = identical_rows.decided_places(session, [other.id for other in rows])
     for other in rows:
-        for start, end in places(sentence_of(other), surface):
+        for start, end in places_in(sentence_of(other)):
             if not any(start < until and begin < end for begin, until in decided.get(other.id, ())):
-                yield other, start, end
+                yield other, (start, end)

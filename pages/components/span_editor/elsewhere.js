@@ -1,8 +1,7 @@
 // How often the words of the span in focus occur in other sentences: asked once it rests there, and offered in one line.
-import { count } from "./tokens.js";
 import { isProposedElsewhere, placesLike, proposedElsewhere } from "./identical.js";
 import { focusedMark } from "./model.js";
-import { button, keycap } from "./dom.js";
+import { button, h, keycap } from "./dom.js";
 
 const keyOf = ({ task, start, end }) => `${task}:${start}:${end}`;
 
@@ -50,26 +49,23 @@ export function createElsewhere({ timers, nudge, pause = 500 }) {
   };
 }
 
-/** What Ctrl+Enter would do, or has done, with the words in focus; empty before they are counted and where they are alone. */
+/** Where else the words in focus stand, or are proposed; empty before they are counted and where they are alone. */
 export function offerWords(state, counts) {
   const mark = focusedMark(state);
   const proposed = isProposedElsewhere(state.work, mark);
   const here = proposed ? 0 : placesLike(state.split, state.work, mark).length;
   const { document = 0, campaign = 0 } = counts ?? {};
-  const parts = [
-    here && `${count(here, "time")} in this sentence`,
-    document && `${document} in this document`,
-    campaign && `${campaign} in ${document ? "the rest of the campaign" : "the campaign"}`,
-  ].filter(Boolean);
-  if (!parts.length) return proposed ? "proposed elsewhere" : "";
-  return `${proposed ? "proposed" : "also"} ${parts.join(", ")}`;
+  const parts = [here && `${here} here`, document && `${document} in this document`, campaign && `${campaign} ${document ? "elsewhere" : "in the campaign"}`];
+  const places = parts.filter(Boolean).join(", ");
+  return places ? `${proposed ? "proposed" : "also"} ${places}` : proposed ? "proposed elsewhere" : "";
 }
 
-/** The quiet offer at the end of the focus line. */
+/** The quiet offer at the end of the focus line: where else the words stand, and the key that marks or takes back all. */
 export function offerLine(state, counted, run) {
   const words = wordsInFocus(state);
   const offer = words && offerWords(state, counted(words));
-  if (!offer) return null;
-  const verb = isProposedElsewhere(state.work, focusedMark(state)) ? "take back" : "mark and propose";
-  return button("", { class: "small offer", tabindex: "-1", title: `${verb} all`, press: () => run({ do: "identical" }) }, `${offer} · ${verb} `, keycap("Ctrl Enter"));
+  if (!offer) return [];
+  const verb = isProposedElsewhere(state.work, focusedMark(state)) ? "take back" : "mark all";
+  const press = () => run({ do: "identical" });
+  return [h("span", { class: "quiet" }, offer), button(verb, { class: "small offer", tabindex: "-1", press }, " ", keycap("Ctrl Enter"))];
 }

@@ -89,7 +89,7 @@ function emptyText({ data, outbox }) {
 
 function drawAround(editor, state) {
   const { parts, run, session } = editor;
-  replace(parts.focus, ...focusLine(state, run), offerLine(state, editor.elsewhere.counted, run));
+  replace(parts.focus, ...focusLine(state, run), ...offerLine(state, editor.elsewhere.counted, run));
   const note = session.notice || (session.restored ? "Your unsent changes were restored." : "");
   setText(parts.say, state.message || (state.work.no_entities ? "Marked as having no entities." : note));
   parts.say.classList.toggle("asks", Boolean(state.confirm));

@@ -6,9 +6,21 @@ function madeFrom(work, span) {
   return work.spans.filter((one) => one.origin === "identical" && one.surface === span.surface && !sameBounds(one, span));
 }
 
+/** The words with a capital on each side of a place; the first word of a sentence says nothing. */
+function besides({ words }, { start, end }) {
+  const capital = (word) => (/^\p{Lu}/u.test(word ?? "") ? word : "");
+  return [start > 1 ? capital(words[start - 1]) : "", capital(words[end])];
+}
+
+/** Whether a place of a span's words looks like a part of a longer name, which the span is not. */
+function withinLonger(split, span, place) {
+  const own = besides(split, span);
+  return besides(split, place).some((word, side) => word && word !== own[side]);
+}
+
 /**
- * Other places of a span's words, to the letter, that nothing marked, rejected or found before overlaps. Spans that were
- * made from these words before count as free: they take the type that the span has by now.
+ * Other places of a span's words, to the letter, that nothing marked, rejected or found before overlaps and that are not
+ * within a longer name. Spans that were made from these words before count as free: they take the span's present type.
  */
 export function placesLike(split, work, span) {
   const size = span.end - span.start;
@@ -18,7 +30,8 @@ export function placesLike(split, work, span) {
   const places = [];
   for (let at = 0; at + size <= split.words.length; at++) {
     const place = { start: at, end: at + size };
-    if (surfaceOf(split, at, place.end) === words && ![...taken, ...places].some((one) => overlaps(one, place))) places.push(place);
+    if (surfaceOf(split, at, place.end) !== words || withinLonger(split, span, place)) continue;
+    if (![...taken, ...places].some((one) => overlaps(one, place))) places.push(place);
   }
   return places;
 }

@@ -92,7 +92,7 @@ export function helpRows(mode) {
     ["a type's key", "give the selection, span or suggestion that type", "edit"],
     ["Space", mode === "check" ? "next span" : "accept the suggestion (or hint) and go to the next", "mark"],
     ["Shift + Space", "accept all suggestions, no hints", "annotate"],
-    ["Ctrl + Enter", "mark the same words in the sentence and propose them in others; again: take back", "annotate"],
+    ["Ctrl + Enter", "mark the same words here and propose them in other sentences; again: take it back", "annotate"],
     ["↓ ↑", mode === "annotate" ? "another suggestion for the same tokens; otherwise the line below, above" : "the line below, above", "all"],
     ["1  2  0", "first annotator, second annotator, no entity", "adjudicate"],
     ["Backspace", "remove the span or suggestion", "edit"],

@@ -236,8 +236,8 @@ function markIdentical(state) {
   const name = `${span.surface} (${typeTitle(state, span.type)})`;
   if (isProposedElsewhere(work, span)) return focusRange(edit(state, withoutIdentical(work, span), `${name}: no longer proposed elsewhere.`), span);
   const { work: all, added } = withIdentical(split, work, span);
-  const here = added.length ? `${added.length} more marked here, and ` : "";
-  return focusRange(edit(state, all, `${name}: ${here}proposed wherever it stands in open sentences. Ctrl+Z takes it back.`), span);
+  const here = added.length ? `${added.length} more marked here, ` : "";
+  return focusRange(edit(state, all, `${name}: ${here}proposed in open sentences. Ctrl+Z takes it back.`), span);
 }
 
 function acceptAll(state) {

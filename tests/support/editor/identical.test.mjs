@@ -16,7 +16,7 @@ test("one key marks the same words throughout the sentence and proposes them els
   const all = run(marked, IDENTICAL);
   assert.deepEqual(plain(all.work.spans), EVERYWHERE);
   assert.deepEqual(all.work.spans.map((one) => [one.origin, one.elsewhere ?? false]), [["new", true], ["identical", false], ["identical", false]]);
-  assert.match(all.message, /The Gulls \(band\): 2 more marked here, and proposed wherever/);
+  assert.match(all.message, /The Gulls \(band\): 2 more marked here, proposed in open sentences/);
   assert.deepEqual([all.anchor, all.head], [0, 1]);
   assert.deepEqual(run(all, "undo").work, marked.work);
   assert.deepEqual(run(all, "undo", "redo").work, all.work);
@@ -36,7 +36,14 @@ test("what is marked or rejected stays as it is; letters and whole tokens decide
   const refused = run(band(run(offered, { do: "focusMark", mark: span(9, 11) }, "remove")), IDENTICAL);
   assert.deepEqual(plain(refused.work.spans), [[0, 2, "band"], [3, 5, "band"]]);
   const { split, work } = open(item());
-  assert.deepEqual(placesLike(split, work, span(13, 14)).length, 1, "and");
+  assert.deepEqual([placesLike(split, work, span(6, 7)), placesLike(split, work, span(7, 8))], [[], [span(1, 2)]].map((places) => places.map(({ start, end }) => ({ start, end }))));
+});
+
+test("a part of a longer name is another name, unless the span stands in one as well", () => {
+  const at = (words, start) => placesLike(open(buildItem({}, words.split(" "))).split, open(buildItem()).work, span(start, start + 1));
+  assert.deepEqual(at("They met Labour , the Labour Party , New Labour and Labour", 2).map(({ start }) => start), [11]);
+  assert.deepEqual(at("Then Mr Smith and Ms Smith met Mr Smith", 2).map(({ start }) => start), [8]);
+  assert.deepEqual(at("Near Oslo in Oslo", 3).map(({ start }) => start), [1]);
 });
 
 test("a suggestion is taken with it in one step, and a new type goes to all that were made from it", () => {
@@ -64,8 +71,8 @@ test("it needs a span, and belongs to annotating", () => {
 
 test("the offer counts sentence, document and campaign, and says when they are proposed", () => {
   const marked = band(open(item()));
-  assert.equal(offerWords(marked, { document: 3, campaign: 12 }), "also 2 times in this sentence, 3 in this document, 12 in the rest of the campaign");
-  assert.equal(offerWords(marked, undefined), "also 2 times in this sentence");
+  assert.equal(offerWords(marked, { document: 3, campaign: 12 }), "also 2 here, 3 in this document, 12 elsewhere");
+  assert.equal(offerWords(marked, undefined), "also 2 here");
   const all = run(marked, IDENTICAL);
   assert.ok(isProposedElsewhere(all.work, all.work.spans[2]));
   assert.equal(offerWords(all, { document: 0, campaign: 1 }), "proposed 1 in the campaign");

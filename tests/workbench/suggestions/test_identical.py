@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 
 from crossner_core.errors import InvalidSpan, NotFound
 from crossner_core.schema import LabelledSentence, Sentence, Span, sentence_from_words
-from crossner_core.suggest.identical import IDENTICAL, places
+from crossner_core.suggest.identical import IDENTICAL, places, places_like
 from db.engine import Store
 from db.tables import Annotation, RejectedRow, SentenceRow, SpanRow, SuggestionRow, Task
 from db.types import now
@@ -82,6 +82,16 @@ def test_places_are_whole_tokens_to_the_letter() -> None:
     assert list(places(sentence, "Ann")) == [(0, 1), (4, 5), (5, 6), (6, 7)]
     assert list(places(sentence, "Ann Ann")) == [(4, 6)]
     assert list(places(sentence, "ann")) == list(places(sentence, "nn")) == list(places(sentence, "")) == []
+
+
+def test_places_within_a_longer_name_are_none_unless_the_span_stands_in_one_too() -> None:
+    def found(text: str, span: tuple[int, int], other: str) -> list[tuple[int, int]]:
+        made = [sentence_from_words(words.split(), id=words) for words in (text, other)]
+        return list(places_like(made[0], span, made[1]))
+
+    assert found("They met Labour there", (2, 3), "The Labour Party and Labour and New Labour") == [(4, 5)]
+    assert found("They met Mr Smith", (3, 4), "Then Mr Smith and Ms Smith left") == [(2, 3)]
+    assert found("In Oslo", (1, 2), "Near Oslo it rained") == [(1, 2)], "a sentence's first word has a capital anyway"
 
 
 def test_words_are_proposed_in_open_sentences_and_shown_with_their_source(store: Store, tab: Tab) -> None:
