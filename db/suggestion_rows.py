@@ -14,7 +14,6 @@ from db.training_tables import Run
 from db.types import now
 
 _CHUNK = 400
-_UNIQUE = ("sentence_id", "source", "start", "end", "type")
 _Query = TypeVar("_Query", bound=sa.Select[*tuple[Any, ...]])
 
 
@@ -104,12 +103,7 @@ def replace_suggestions(
         session.execute(
             sa.delete(SuggestionRow).where(SuggestionRow.sentence_id.in_(ids[first : first + _CHUNK]), theirs)
         )
-    upsert(session, SuggestionRow, rows, keys=_UNIQUE)
-
-
-def add(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Add suggestions; one that is there already stays as it is."""
-    upsert(session, SuggestionRow, rows, keys=_UNIQUE)
+    upsert(session, SuggestionRow, rows, keys=("sentence_id", "source", "start", "end", "type"))
 
 
 def mark_preannotated(session: Session, sentence_ids: Collection[int]) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from crossner_core.errors import InvalidSpan, NotFound
 from crossner_core.schema import Sentence, Suggestion, fields_from_kept
 from crossner_core.suggest.identical import CONFIDENCE, IDENTICAL, places, places_like
-from db import identical_rows, suggestion_rows, task_rows
+from db import identical_rows, task_rows
 from db.engine import Session, Store
 from db.identical_rows import Place
 from db.tables import Campaign, SentenceRow
@@ -81,7 +81,7 @@ def follow(
         free = _free_places(
             session, actor, campaign, row, surface, partial(places_like, sentence, after[surface, kind])
         )
-        suggestion_rows.add(
+        identical_rows.add(
             session,
             [suggestion_values(other.id, Suggestion(*place, kind, IDENTICAL.id, CONFIDENCE)) for other, place in free],
         )

@@ -27,8 +27,8 @@ export function statusText(status, { words = "", pending }) {
 }
 
 const ORIGINS = {
-  accepted: "accepted", retyped: "retyped", moved: "moved", new: "marked by you", identical: "marked with the same words", kept: "by annotator 1",
-  first: "as annotator 1", second: "as annotator 2", other: "your own decision",
+  accepted: "accepted", retyped: "retyped", moved: "moved", new: "marked by you", kept: "by annotator 1",
+  first: "as annotator 1", second: "as annotator 2", other: "your own decision", identical: "marked with the same words",
 };
 const REASONS = ["Not a sentence", "Another language", "Cannot tell without more text", "Should not be in the data"];
 
