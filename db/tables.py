@@ -294,10 +294,10 @@ class SpanRow(Base):
     end: Mapped[int]
     type: Mapped[str]
     surface: Mapped[str]
-    origin: Mapped[str] = mapped_column(default="new")
-    """new · accepted · retyped · moved · identical · kept · first · second · other"""
     elsewhere: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
     """Its author had the same words proposed in other sentences."""
+    origin: Mapped[str] = mapped_column(default="new")
+    """new · accepted · retyped · moved · identical · kept · first · second · other"""
 
 
 class FlagRow(Base):

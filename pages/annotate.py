@@ -24,9 +24,9 @@ or **Ctrl + Z**, takes that back.
 **If the sentence has no entities**, press `0`. `,` writes a comment for the others, `.` skips with a reason.
 **Ctrl + Z** undoes, **Ctrl + Y** redoes, **Shift + Enter** brings the last sentence back. `?` lists all keys.
 
-A suggestion shows its source and its confidence: **link** (the words are a link), **page** (linked earlier on the same
-page, or its subject), **dbpedia** (a name found in the text), **model**, **identical** (somebody marked the same words
-elsewhere and asked for it). The page *Gazetteer* explains why it was made.
+A suggestion shows its source and its confidence: **identical** (the same words, marked in another sentence), **link**
+(the words are a link), **page** (linked earlier on the same
+page, or its subject), **dbpedia** (a name found in the text), **model**. The page *Gazetteer* explains why it was made.
 Underlined words link to Wikipedia: often an entity, not always. Your work is saved as you go; the status at the top
 right shows whether it has reached the server.
 """,

@@ -198,13 +198,13 @@ def without_times(found: Mapping[str, Any]) -> dict[str, Any]:
     later = _LATER_SETTINGS.items()  # at their defaults; any other value is a difference
     files["campaign.json"] = {key: value for key, value in files["campaign.json"].items() if (key, value) not in later}
     for line in files["sentences.jsonl"]:
-        for span in _marked(line):
-            if span.get("elsewhere") is False:
-                del span["elsewhere"]  # a later field, at its default
         line["second_look"] = [
             {key: value for key, value in finding.items() if _LATER_OF_FINDINGS.get(key, ...) != value}
             for finding in line["second_look"]
         ]
+        for span in _marked(line):
+            if span.get("elsewhere") is False:
+                del span["elsewhere"]  # a later field, at its default
     files["snapshots.json"] = [{**one, "created_at": ""} for one in files["snapshots.json"]]
     return files
 

@@ -1,8 +1,8 @@
 // The parts of the editor and how they are filled: bar, sentence, lines around it, commands.
+import { offerLine } from "./elsewhere.js";
 import { statusOf } from "./outbox.js";
 import { focusedMark } from "./model.js";
 import { changeLines, drawConflict, drawHelp, focusLine, statusText } from "./panels.js";
-import { offerLine } from "./elsewhere.js";
 import { button, h, isDark, keycap, replace, setText } from "./dom.js";
 
 const RELOAD_AFTER = 15000;
@@ -89,7 +89,7 @@ function emptyText({ data, outbox }) {
 
 function drawAround(editor, state) {
   const { parts, run, session } = editor;
-  replace(parts.focus, ...focusLine(state, run), ...offerLine(state, editor.elsewhere.counted, run));
+  replace(parts.focus, ...focusLine(state, run));
   const note = session.notice || (session.restored ? "Your unsent changes were restored." : "");
   setText(parts.say, state.message || (state.work.no_entities ? "Marked as having no entities." : note));
   parts.say.classList.toggle("asks", Boolean(state.confirm));
@@ -99,6 +99,7 @@ function drawAround(editor, state) {
   const notes = state.item.notes ?? [];
   parts.notes.hidden = !notes.length;
   replace(parts.notes, ...notes.map(({ who, text }) => h("li", { dir: "auto" }, h("b", {}, `${who}: `), text)));
+  parts.focus.append(...offerLine(state, editor.elsewhere.counted, run));
   editor.fields.show(state);
   parts.actions.querySelector('[data-act="none"]')?.setAttribute("aria-pressed", String(state.work.no_entities));
   drawGuide(editor);
