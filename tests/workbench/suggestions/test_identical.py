@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from db.engine import Store
 from db.tables import Annotation, RejectedRow, SentenceRow, SpanRow, SuggestionRow, Task
 from db.types import now
 from tests.support.builders import Tab, make_campaign, make_people
+from tests.support.postgres import fresh_store, needs_postgres
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.labelling import handout, screen
@@ -40,6 +42,16 @@ BAND = (0, 3, "band")
 
 def written(texts: tuple[tuple[str, str, str | None], ...] = TEXTS) -> list[Sentence]:
     return [sentence_from_words(text.split(), id=id, document=document) for id, text, document in texts]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=needs_postgres)])
+def store(request: pytest.FixtureRequest, store: Store) -> Iterator[Store]:
+    """A fresh store, on SQLite and on PostgreSQL."""
+    if request.param == "sqlite":
+        yield store
+        return
+    with fresh_store() as fresh:
+        yield fresh
 
 
 @pytest.fixture
