@@ -61,6 +61,8 @@ class _Scene:
     task: Task
     row: SentenceRow
     mine: Annotation | None
+    filled: annotation_rows.Filled
+    """Parts of `mine` that are not empty."""
 
     def work(self) -> Work:
         """Return the event's work, checked; raise BadInput, InvalidSpan or UnknownType."""
@@ -156,8 +158,8 @@ def _apply_one(session: Session, actor: Actor, campaign: Campaign, stage: str, e
     task, row = task_rows.with_sentence(session, event.task)
     if task is None or row is None or row.campaign_id != campaign.id or task.stage != stage:
         return _Refused("invalid", f"There is no task {event.task} at this stage of the campaign.")
-    mine = annotation_rows.find(session, task_id=task.id, user_id=actor.id)
-    scene = _Scene(session, actor, campaign, stage, event, task, row, mine)
+    mine, filled = annotation_rows.with_filled(session, task_id=task.id, user_id=actor.id)
+    scene = _Scene(session, actor, campaign, stage, event, task, row, mine, filled)
     refused = _refusal_of_archived(scene) if campaign.archived else _refusal(scene)
     if refused is None:
         _write(scene)
@@ -220,7 +222,9 @@ def _write(scene: _Scene) -> None:
     else:
         steps.hold(session, scene.campaign, scene.actor, scene.task)
     annotation = scene.mine or annotation_rows.add(session, task_id=scene.task.id, user_id=scene.actor.id)
-    before = save(session, annotation, work, scene.task, revision=event.revision, client=event.client)
+    before = save(
+        session, annotation, work, scene.task, revision=event.revision, client=event.client, filled=scene.filled
+    )
     if scene.stage == "annotate" and work.proposed_elsewhere.keys() != before:
         identical.follow(session, scene.actor, scene.campaign, scene.row, before, work.proposed_elsewhere)
     annotation.active_ms += event.active_ms
@@ -252,5 +256,5 @@ def _keep_late(scene: _Scene) -> None:
     if mine is not None and event.revision <= mine.revision:
         return
     annotation = mine or annotation_rows.add(session, task_id=scene.task.id, user_id=scene.actor.id)
-    save(session, annotation, work, scene.task, revision=event.revision, client=event.client)
+    save(session, annotation, work, scene.task, revision=event.revision, client=event.client, filled=scene.filled)
     annotation.state, annotation.updated_at = "superseded", now()

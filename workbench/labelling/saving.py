@@ -17,9 +17,16 @@ from workbench.labelling.work import Work
 
 
 def save(
-    session: Session, annotation: Annotation, work: Work, task: Task, *, revision: int, client: str | None
+    session: Session,
+    annotation: Annotation,
+    work: Work,
+    task: Task,
+    *,
+    revision: int,
+    client: str | None,
+    filled: annotation_rows.Filled | None = None,
 ) -> frozenset[tuple[str, str]]:
-    """Replace the annotation's content with the work, as a draft at this revision.
+    """Replace the annotation's content with the work, as a draft at this revision; `filled` as in `replace_parts`.
 
     Returns words and type of the spans that were proposed elsewhere until now.
     """
@@ -31,6 +38,7 @@ def save(
         flags=[asdict(flag) for flag in work.flags],
         rejected=[asdict(rejected) for rejected in work.rejected],
         decisions=list(_decisions(work, units)),
+        filled=filled,
     )
     annotation.no_entities, annotation.comment = work.no_entities, work.comment
     annotation.revision, annotation.client = revision, client

@@ -22,7 +22,7 @@ from workbench.data import datasets, snapshots
 from workbench.data.datasets import DatasetView
 from workbench.data.snapshots import SnapshotView
 from workbench.jobs import queue
-from workbench.runs import adaptation, encoders
+from workbench.runs import adaptation, encoders, source_corpora
 from workbench.runs.adaptation import RunDetail, RunView
 from workbench.runs.recipe_names import architecture_name, encoder_name, other_than_default, setting_name
 
@@ -60,7 +60,7 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
     on_snapshot = isinstance(chosen, SnapshotView)
     for line in chosen.notes if isinstance(chosen, SnapshotView) else ():
         st.caption(as_text(line))
-    sources = tuple(dataset.name for dataset in known)
+    sources = source_corpora.list_sources(shell.store(), actor, without_campaign=campaign.id)
     with st.container(border=True):
         st.markdown("**Recipe**")
         values = recipe_inputs(f"recipe-{campaign.id}", sources, encoders.encoder_names(shell.store(), actor))

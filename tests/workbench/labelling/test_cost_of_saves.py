@@ -17,7 +17,7 @@ from workbench.accounts.sign_in import actor_for_token
 from workbench.labelling import screen
 
 SPANS = [(0, 2, "musicalartist"), (4, 7, "band")]
-LOOKED_UP, DRAFT, SUBMIT = 1, 9, 23
+LOOKED_UP, DRAFT, SUBMIT = 1, 8, 21
 """Statements by which the gate looks somebody up, a draft is saved, and a submit is, with the next sentence."""
 FIRST = 1
 """More for the first event of a tab, whose number may have been used by a copy of the tab."""
