@@ -310,8 +310,10 @@ class SpanRow(Base):
     end: Mapped[int]
     type: Mapped[str]
     surface: Mapped[str]
+    elsewhere: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
+    """Its author had the same words proposed in other sentences."""
     origin: Mapped[str] = mapped_column(default="new")
-    """new · accepted · retyped · moved · kept · confirmed · first · second · other"""
+    """new · accepted · retyped · moved · identical · kept · confirmed · first · second · other"""
 
 
 class FlagRow(Base):

@@ -216,8 +216,18 @@ def without_times(found: Mapping[str, Any]) -> dict[str, Any]:
             {key: value for key, value in finding.items() if _LATER_OF_FINDINGS.get(key, ...) != value}
             for finding in line["second_look"]
         ]
+        for span in _marked(line):
+            if span.get("elsewhere") is False:
+                del span["elsewhere"]  # a later field, at its default
     files["snapshots.json"] = [{**one, "created_at": ""} for one in files["snapshots.json"]]
     return files
+
+
+def _marked(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield every span of a line of an archive's sentences."""
+    for task in line["tasks"]:
+        for annotation in task["annotations"]:
+            yield from annotation["spans"]
 
 
 def contents(data: bytes) -> dict[str, Any]:

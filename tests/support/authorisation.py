@@ -182,6 +182,7 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
         "round_id": 1, "run_id": ids["run"], "run_ids": [], "second": ids["other run"], "sentence": sentence_from_words(
             ["Ada", "sang"], id="x"), "sentence_id": 1, "series": [], "settings": Settings(home=folder),
         "source": TextSource("data set", "own", 1, ""), "speaker": Speaker(source="gazetteer"), "split": "train",
+        "start": 0, "end": 1,
         "splits": {"train": ("t.jsonl", as_jsonl(own_sentences(2)))}, "stage": "annotate", "strategies": ["longest"],
         "strategy": "longest", "suggestions": {}, "surface": "Ada", "target": folder / uuid.uuid4().hex,
         "task_id": ids["gold"], "text": "Ada", "token": "none", "user_id": actor.id, "user_ids": ids["users"],

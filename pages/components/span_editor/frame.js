@@ -1,4 +1,5 @@
 // The parts of the editor and how they are filled: bar, sentence, lines around it, commands.
+import { offerLine } from "./elsewhere.js";
 import { signIn } from "./browser.js";
 import { statusOf, statusText } from "./outbox.js";
 import { progressAfter } from "./session.js";
@@ -67,6 +68,7 @@ export function drawEditor(editor) {
   parts.body.hidden = !state;
   parts.actions.classList.toggle("idle", !state);
   drawBar(editor);
+  editor.elsewhere.follow(state);
   const titles = Object.fromEntries(data.types.map((type) => [type.name, type.title]));
   drawConflict(parts.conflict, outbox.conflicts()[0], (mine) => editor.leave(() => session.settle(mine)), titles);
   for (const node of parts.actions.querySelectorAll("[data-act]")) node.disabled = !enabled(node.dataset.act, session);
@@ -104,6 +106,7 @@ function drawAround(editor, state) {
   const notes = state.item.notes ?? [];
   parts.notes.hidden = !notes.length;
   replace(parts.notes, ...notes.map(({ who, text }) => h("li", { dir: "auto" }, h("b", {}, `${who}: `), text)));
+  parts.focus.append(...offerLine(state, editor.elsewhere.counted, run));
   editor.fields.show(state);
   parts.actions.querySelector('[data-act="none"]')?.setAttribute("aria-pressed", String(state.work.no_entities));
   drawGuide(editor);

@@ -5,6 +5,7 @@ import { createOutbox, createSender, othersWork } from "./outbox.js";
 import { completed, createEffort, createSession, progressAfter } from "./session.js";
 import { createWire, exchange } from "./wire.js";
 import { createSentence } from "./sentence.js";
+import { createElsewhere } from "./elsewhere.js";
 import { createTypes } from "./types.js";
 import { createUnits } from "./units.js";
 import { buildParts, drawBar, drawEditor, drawGuide, fillActions } from "./frame.js";
@@ -40,6 +41,7 @@ function createEditor({ data, parentElement, setStateValue }, identity) {
   editor.parts = buildParts(data.mode);
   editor.outbox = createOutbox({ storage, prefix: `crossner:${identity}`, client: newKey(), now: Date.now, newKey });
   editor.effort = createEffort({ now: () => performance.now() });
+  editor.elsewhere = createElsewhere({ timers: TIMERS, nudge: () => editor.sender.nudge() });
   editor.sender = createSender({ outbox: editor.outbox, timers: TIMERS, post: wireOf(editor) });
   editor.session = createSession({ payload: data, outbox: editor.outbox, sender: editor.sender, effort: editor.effort, memory: tabMemory(`crossner-previous:${identity}`) });
   if (othersWork(storage, data.user)) editor.session.notice = OTHERS;
@@ -58,7 +60,12 @@ function createEditor({ data, parentElement, setStateValue }, identity) {
 
 /** The post to the server; its answers go to the session. */
 function wireOf(editor) {
-  const send = (message) => exchange({ fetch: (...request) => window.fetch(...request), url: editor.data.url, token: editor.data.token }, message);
+  const post = (message) => exchange({ fetch: (...request) => window.fetch(...request), url: editor.data.url, token: editor.data.token }, message);
+  const send = async (message) => {
+    const whole = editor.elsewhere.carried(message);
+    const { answer, trouble } = await post(whole);
+    return { answer: answer && { ...answer, look: whole.look }, trouble };
+  };
   // A box goes on to the next editor when this one is taken down: from then on this one must not number its events.
   const answered = (answer) => editor.live && editor.take(answer);
   const failed = (trouble) => editor.live && editor.fail(trouble);
@@ -153,14 +160,15 @@ function addLife(editor) {
     const idle = document.activeElement === document.body || parts.root.getRootNode().activeElement === parts.empty;
     Object.assign(editor, { data, typeKeys: typeKeysOf(data.types, data.mode) });
     const acked = session.receive(data);
+    editor.elsewhere.take(data.occurrences, data.look, acked);
     if (acked.length && data.progress && !data.counted) editor.data = { ...data, progress: progressAfter(data.progress, acked) };
     editor.draw();
     if (session.state && before !== session.state.item.task && idle) editor.focus();
   };
-  editor.receive = (data) => show({ ...editor.data, acks: {}, rejections: [], ...data });
+  editor.receive = (data) => show({ ...editor.data, occurrences: undefined, look: undefined, acks: {}, rejections: [], ...data });
   editor.take = (answer) => {
     editor.trouble = null;
-    show({ ...editor.data, ...answer, items: completed(answer.items, editor.data.items), counted: Boolean(answer.progress) });
+    show({ ...editor.data, occurrences: undefined, look: undefined, ...answer, items: completed(answer.items, editor.data.items), counted: Boolean(answer.progress) });
     editor.follow();
   };
   editor.fail = (trouble) => {
@@ -174,6 +182,7 @@ function addLife(editor) {
     sender.stop();
     window.removeEventListener(CLOSED, adopt);
     outbox.close();
+    editor.elsewhere.stop();
     deaf();
     parts.root.remove();
     editor.style.remove();

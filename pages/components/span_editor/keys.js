@@ -26,6 +26,7 @@ function withCommand(char, shift) {
   if (char === "z") return { do: shift ? "redo" : "undo" };
   if (char === "y") return { do: "redo" };
   if (char === "a") return { do: "acceptAll" };
+  if (char === "enter") return { do: "identical" };
   return null;
 }
 
@@ -97,6 +98,7 @@ export function helpRows(mode, floor = 0) {
     ["Space  1", "confirm the ringed span and go to the next; without one, the next span", "check"],
     ["Space", "accept the suggestion (or hint) and go to the next", "annotate"],
     ["Shift + Space", `accept all suggestions${from}, no hints`, "annotate"],
+    ["Ctrl + Enter", "mark the same words here and propose them in other sentences; again: take it back", "annotate"],
     ["↓ ↑", mode === "annotate" ? "another suggestion for the same tokens; otherwise the line below, above" : "the line below, above", "all"],
     ["1  2  0", "first annotator, second annotator, no entity", "adjudicate"],
     ["Backspace", "remove the span or suggestion", "edit"],

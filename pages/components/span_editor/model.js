@@ -3,6 +3,7 @@ import { count, hintPages, jumpHints, overlaps, sameBounds, sameSpan, splitText,
 import { kindIn, linkIn, nextLink, titleOf } from "./links.js";
 import { alternatives, candidates, emptyWork, isProposed, marksOf, openCandidates, originOf, reasonsOf, unconfirmed, workFromStored } from "./marks.js";
 import { chooseUnit, initialAdjudication, nextUnit, removeOwnSpan, setOwnSpan, undecided, unitExtent, choiceOf } from "./adjudicate.js";
+import { isProposedElsewhere, withIdentical, withoutIdentical } from "./identical.js";
 
 const UNDO_STEPS = 200;
 const NO_RULES = { open: "ask", floor: 0 };
@@ -100,6 +101,7 @@ const ACTIONS = {
   link: markLink,
   accept: acceptFocused,
   acceptAll,
+  identical: markIdentical,
   remove: removeFocused,
   restore: (state, { span }) => putBack(state, span),
   alternative: nextAlternative,
@@ -292,6 +294,20 @@ function withAccepted(state, marks) {
 
 function withRefused(state, marks) {
   return { ...state.work, rejected: [...state.work.rejected, ...marks.flatMap((one) => rejecting(state, one))] };
+}
+
+/** The focused span's words, or a suggestion's that is taken with it, are marked throughout the sentence and proposed in others. */
+function markIdentical(state) {
+  if (state.mode !== "annotate") return say(state, "Identical words are proposed while annotating.");
+  const mark = focusedMark(state);
+  if (!mark) return say(state, "Nothing is marked here: give it a type first.");
+  const { work, split } = isProposed(mark) ? putSpan(state, mark, mark.type, false) : state;
+  const span = work.spans.find((one) => sameSpan(one, mark));
+  const name = `${span.surface} (${typeTitle(state, span.type)})`;
+  if (isProposedElsewhere(work, span)) return focusRange(edit(state, withoutIdentical(work, span), `${name}: no longer proposed elsewhere.`), span);
+  const { work: all, added } = withIdentical(split, work, span);
+  const here = added.length ? `${added.length} more marked here, ` : "";
+  return focusRange(edit(state, all, `${name}: ${here}proposed in open sentences. Ctrl+Z takes it back.`), span);
 }
 
 function putBack(state, span) {

@@ -263,6 +263,13 @@ export function createSender({ outbox, post, timers, pause = 400, patience = 400
       posted = timers.now();
       post({ client: outbox.client, events: [], sent: counter, ask: true });
     },
+    /** Post now, with whatever waits, what a message says beside its events. */
+    nudge: () => {
+      if (outbox.pending()) return send();
+      counter += 1;
+      posted = timers.now();
+      return post({ client: outbox.client, events: [], sent: counter });
+    },
     answered: (progress) => {
       if (progress) waitingSince = null;
       if (progress && outbox.clients().length) send();

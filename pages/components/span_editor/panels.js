@@ -12,7 +12,7 @@ import { button, h, keycap, replace } from "./dom.js";
 
 const ORIGINS = {
   accepted: "accepted", retyped: "retyped", moved: "moved", new: "marked by you", kept: "by annotator 1", confirmed: "by annotator 1, confirmed by you",
-  first: "as annotator 1", second: "as annotator 2", other: "your own decision",
+  first: "as annotator 1", second: "as annotator 2", other: "your own decision", identical: "marked with the same words",
 };
 const REASONS = ["Not a sentence", "Another language", "Cannot tell without more text", "Should not be in the data"];
 
