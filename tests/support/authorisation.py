@@ -181,7 +181,8 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
             ["Ada", "sang"], id="x"), "sentence_id": 1, "series": [], "settings": Settings(home=folder),
         "source": TextSource("data set", "own", 1, ""), "speaker": Speaker(source="gazetteer"), "split": "train",
         "splits": {"train": ("t.jsonl", as_jsonl(own_sentences(2)))}, "stage": "annotate", "strategies": ["longest"],
-        "strategy": "longest", "suggestions": {}, "surface": "Ada", "target": folder / uuid.uuid4().hex,
+        "strategy": "longest", "suggestions": {}, "surface": "Ada", "task_ids": [ids["gold"]],
+        "target": folder / uuid.uuid4().hex,
         "task_id": ids["gold"], "text": "Ada", "token": "none", "user_id": actor.id, "user_ids": ids["users"],
         "values": {}, "which": "gold", "toml_text": OWN_DOMAIN,
     }  # fmt: skip

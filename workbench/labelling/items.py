@@ -14,6 +14,7 @@ from db.tables import Annotation, Campaign, LinkRow, SentenceRow
 from workbench.accounts.actors import Actor
 from workbench.campaigns.domains import domain_of
 from workbench.data.values import spans_of
+from workbench.labelling.context import origin_of
 from workbench.labelling.units import Unit, units
 from workbench.labelling.work import Flag, work_of
 from workbench.suggestions.proposing import proposals_json, weights_of
@@ -84,6 +85,7 @@ def _sentence_json(task_id: int, row: SentenceRow, links: Sequence[LinkRow]) -> 
         "text": row.text,
         "tokens": row.tokens,
         "links": [{"start": link.start, "end": link.end, "target": link.target} for link in links],
+        "origin": to_json(origin_of(row)),
     }
 
 

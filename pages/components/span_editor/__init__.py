@@ -25,6 +25,7 @@ MODULES = (
     "session.js",
     "wire.js",
     "dom.js",
+    "context.js",
     "sentence.js",
     "types.js",
     "units.js",

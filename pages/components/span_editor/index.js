@@ -2,10 +2,11 @@
 import { typeKeysOf } from "./keys.js";
 import { createOutbox, createSender, othersWork } from "./outbox.js";
 import { completed, createEffort, createSession, progressAfter } from "./session.js";
-import { createWire, exchange } from "./wire.js";
+import { createWire, exchange, fetched } from "./wire.js";
 import { createSentence } from "./sentence.js";
 import { createTypes } from "./types.js";
 import { createUnits } from "./units.js";
+import { createAround, createContexts, createRecent, keepReach, keptReach, widened } from "./context.js";
 import { buildParts, drawBar, drawEditor, drawGuide, fillActions } from "./frame.js";
 import { createCommands, createFields, listen } from "./input.js";
 import { h } from "./dom.js";
@@ -16,7 +17,7 @@ const BEAT_EVERY = 10;
 const NOTHING = { items: [], types: [], progress: null, acks: {}, rejections: [] }; // until the store answers again
 const CLOSED = "crossner-outbox-closed";
 const RELOADED = "crossner-reloaded";
-const PREVIOUS = "crossner-previous";
+const RECENT = "crossner-recent";
 const OTHERS =
   "Somebody else left unsaved changes in this browser. They are neither shown nor sent under your name; they are sent when that person signs in here again.";
 
@@ -64,6 +65,8 @@ function createEditor({ data, parentElement, setStateValue }, identity) {
   editor.session = createSession({ payload: data, outbox: editor.outbox, sender: editor.sender, effort: editor.effort, memory: tabMemory(identity) });
   if (othersWork(storage, data.user)) editor.session.notice = OTHERS;
   editor.follow = followed(editor, setStateValue);
+  editor.reach = keptReach(storage);
+  editor.contexts = createContexts({ load: (tasks, each) => contextsOf(editor, tasks, each), drawn: () => editor.live && editor.draw(), timers: TIMERS });
   addBehaviour(editor);
   addViews(editor);
   fillActions(editor);
@@ -76,9 +79,9 @@ function createEditor({ data, parentElement, setStateValue }, identity) {
   return editor;
 }
 
-/** What this tab remembers of the sentence submitted last; without storage, *Previous* lasts until a reload. */
+/** What this tab remembers of the sentences submitted last; without storage, *Previous* lasts until a reload. */
 function tabMemory(identity) {
-  const name = `${PREVIOUS}:${identity}`;
+  const name = `${RECENT}:${identity}`;
   return {
     load: () => {
       try {
@@ -87,10 +90,9 @@ function tabMemory(identity) {
         return null;
       }
     },
-    keep: (last) => {
+    keep: (recent) => {
       try {
-        if (last) window.sessionStorage.setItem(name, JSON.stringify(last));
-        else window.sessionStorage.removeItem(name);
+        window.sessionStorage.setItem(name, JSON.stringify(recent));
       } catch {
         return; // full or forbidden
       }
@@ -109,6 +111,16 @@ function wireOf(editor) {
   // It names its author: by then the browser may have another person's cookie.
   return (message) =>
     setTimeout(() => editor.live && wire({ ...message, ...stateOf(editor) }), 20);
+}
+
+/** The contexts of tasks, by task; null if they could not be fetched. */
+async function contextsOf({ data }, tasks, each) {
+  const answer = await fetched({ fetch: (...request) => window.fetch(...request), url: `${data.url}/context?tasks=${tasks.join(",")}&each=${each}` });
+  return answer?.contexts ?? null;
+}
+
+function titlesOf({ types }) {
+  return Object.fromEntries(types.map((type) => [type.name, type.title]));
 }
 
 /** What each message says beside its events: whose it is, since when nobody did anything, what is here already. */
@@ -151,6 +163,13 @@ function addBehaviour(editor) {
     if (session.state?.noting) editor.fields.note();
     else if (!quiet) editor.focus();
   };
+  /** Show more or less of the text around the sentence. */
+  editor.widen = (by) => {
+    editor.reach = widened(editor.reach, by);
+    keepReach(localStore(), editor.reach);
+    editor.draw();
+    editor.focus();
+  };
   /** Do something that may bring another sentence. */
   editor.leave = (step) => {
     step();
@@ -166,7 +185,7 @@ function closePanels(editor) {
 }
 
 function addViews(editor) {
-  const { parts, run } = editor;
+  const { parts, run, session } = editor;
   editor.view = createSentence(parts.sentence);
   editor.types = createTypes(parts.types, {
     pick: (name) => run({ do: "type", type: name }),
@@ -180,6 +199,8 @@ function addViews(editor) {
     choose: (unit, choice) => run({ do: "choose", unit, choice }),
     focus: (unit) => run({ do: "focusUnit", unit }),
   });
+  editor.around = createAround(parts, editor.widen);
+  editor.recent = createRecent(parts.recent, { reopen: (place) => editor.leave(() => session.reopen(place)), titles: () => titlesOf(editor.data) });
   editor.fields = createFields(editor);
   editor.commands = createCommands(editor);
 }
@@ -225,6 +246,7 @@ function addLife(editor) {
     editor.live = false;
     clearInterval(ticker);
     sender.stop();
+    editor.contexts.stop();
     window.removeEventListener(CLOSED, adopt);
     outbox.close();
     deaf();

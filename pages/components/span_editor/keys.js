@@ -17,6 +17,9 @@ const SIGNS = {
   ".": { ui: "skip" },
   "?": { ui: "help" },
   "!": { do: "flag" },
+  "+": { ui: "wider", by: 1 },
+  "=": { ui: "wider", by: 1 }, // the same key without Shift on many keyboards
+  "-": { ui: "wider", by: -1 },
   "0": { do: "none" },
 };
 const CHOICES = { 1: "first", 2: "second", 0: "none" };
@@ -100,9 +103,10 @@ export function helpRows(mode) {
     ["0", "no entities in this sentence", "mark"],
     [",", "comment", "edit"],
     [".", "skip, with a reason", "edit"],
+    ["+  −", "more, less of the text around the sentence", "all"],
     ["Ctrl + Z  Ctrl + Y", "undo, redo", "edit"],
     ["Enter", "submit and go to the next sentence", "edit"],
-    ["Shift + Enter", "back to the sentence submitted last", "edit"],
+    ["Shift + Enter", "back to the sentence submitted last, then to the one before it", "edit"],
     ["Esc", "close what is open; Tab then leaves the editor", "all"],
   ];
   const wanted = { view: ["all"], annotate: ["all", "edit", "mark", "annotate"], check: ["all", "edit", "mark", "check"], adjudicate: ["all", "edit", "adjudicate"] };
