@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.builders import Tab
 from tests.support.campaigns import LINES, document_campaign
 from tests.support.live import App, app, browser_of, chromium, mark, open_screen, status_of, task_of, wait
 
@@ -65,3 +66,33 @@ def test_a_sentence_of_the_strip_opens_again(app: App, chromium: Any) -> None:
         page.keyboard.press("Shift+Enter")
         wait(lambda: task_of(page) == tasks[2], "the one submitted last")
         wait(lambda: app.spans(tasks[0], "ann2") == [(0, 1, "song"), (1, 2, "band")], "the correction")
+
+
+def test_guidelines_open_by_a_key_and_narrow_as_one_types(app: App, chromium: Any) -> None:
+    campaign = document_campaign(app.store, app.people, name="Guidelines")
+    for name, stage, spans in (("ann1", "annotate", [(0, 2, "musicalartist")]), ("ann2", "check", [(0, 2, "person")])):
+        tab = Tab(app.store, app.people[name], campaign, stage)
+        tab.do("submit", tab.items(1)[0], spans)
+    expert = Tab(app.store, app.people["eva"], campaign, "adjudicate")
+    parts = {"decisions": [{"unit": 0, "choice": "first"}], "comment": "Whoever sings <b>is</b> one."}
+    expert.do("submit", expert.items(1)[0], [(0, 2, "musicalartist")], parts=parts)
+    with browser_of(chromium, app, "ann3") as context:
+        page = open_screen(context, campaign)
+        page.keyboard.press(":")
+        panel = page.locator(".guidelines")
+        wait(lambda: panel.locator(".guide-decision").count() == 1, "the decision")
+        assert panel.locator(".guide-type").count() > 10
+        decision = panel.locator(".guide-decision").inner_text()
+        assert "Mara Vell (musical artist) or Mara Vell (person) → Mara Vell (musical artist)" in decision
+        assert "Whoever sings <b>is</b> one." in decision, "as text"
+        page.keyboard.type("mara")
+        wait(lambda: panel.locator(".guide-type").count() == 1, "the type with that example")
+        assert "musical artist" in panel.locator(".guide-type h3").inner_text()
+        page.keyboard.press("Enter")
+        mark(page, 0, "song")
+        assert panel.is_visible(), "it stays beside the work"
+        page.keyboard.press(":")
+        page.keyboard.press("Escape")
+        assert not panel.is_visible()
+        page.keyboard.press("Space")
+        assert page.locator(".mark.span").count() == 1, "the keys are the sentence's again"

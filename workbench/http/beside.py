@@ -14,7 +14,7 @@ from starlette.routing import Route
 from crossner_core.errors import BadInput, NotAllowed, NotFound, StorageError, StoreFailed
 from crossner_core.records import to_json
 from workbench.http.saves import json_answer, problem
-from workbench.labelling import context
+from workbench.labelling import context, guidelines
 from workbench.settings import Settings, open_store
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,11 @@ class Beside:
         self._slots: anyio.CapacityLimiter | None = None
 
     def routes(self) -> list[Route]:
-        return [Route("/labelling/{campaign:int}/{stage:str}/context", self.context, methods=["GET"])]
+        place = "/labelling/{campaign:int}/{stage:str}"
+        return [
+            Route(f"{place}/context", self.context, methods=["GET"]),
+            Route(f"{place}/guidelines", self.guidelines, methods=["GET"]),
+        ]
 
     async def context(self, request: Request) -> Response:
         """Answer with what stands around the sentences of `tasks`, `each` sentences on either side."""
@@ -43,6 +47,15 @@ class Beside:
         each = _number(request.query_params.get("each", "1"), "each")
         around = context.around(store, request.state.actor, place["campaign"], place["stage"], tasks, each=each)
         return {"contexts": around}
+
+    async def guidelines(self, request: Request) -> Response:
+        """Answer with the campaign's guidelines, or with their version alone if the browser has that `version`."""
+        return await self._in_thread(self._guidelines, request)
+
+    def _guidelines(self, request: Request) -> Any:
+        store, campaign = open_store(self.settings), request.path_params["campaign"]
+        version = request.query_params.get("version", "")
+        return guidelines.guidelines(store, request.state.actor, campaign, version=version)
 
     async def _in_thread(self, answer: Callable[[Request], Any], request: Request) -> Response:
         if self._slots is None:

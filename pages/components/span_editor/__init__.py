@@ -29,6 +29,7 @@ MODULES = (
     "sentence.js",
     "types.js",
     "units.js",
+    "guidelines.js",
     "panels.js",
     "frame.js",
     "input.js",

@@ -85,7 +85,7 @@ export function keepReach(storage, reach) {
 }
 
 /** A text with its marks in grey, each with its type's title. */
-function greyText(text, marks, title) {
+export function greyText(text, marks, title) {
   return piecesOf(text, marks).map((piece) =>
     piece.type ? h("span", { class: "past" }, piece.text, h("span", { class: "past-type" }, title(piece.type))) : piece.text);
 }
@@ -111,7 +111,10 @@ export function createAround({ origin, before, after }, widen) {
       return gapAfter ? [text, line.gap ? " … " : " "] : [line.gap ? "… " : "", text, " "];
     });
     replace(root, h("div", { class: "lines" }, ...nodes));
-    root.classList.toggle("cut", root.scrollHeight > root.clientHeight + 2);
+    const cut = root.scrollHeight > root.clientHeight + 2;
+    root.classList.toggle("cut", cut);
+    if (cut && !root.classList.contains("near")) root.setAttribute("tabindex", "0"); // it scrolls, by keys too
+    else root.removeAttribute("tabindex");
   }
 
   return {

@@ -26,13 +26,14 @@ export function buildParts(mode) {
     units: h("div", { class: "units-box", hidden: true }),
     changes: h("ul", { class: "changes", hidden: true }),
     actions: h("div", { class: "actions", role: "toolbar", "aria-label": "Commands" }),
+    guidelines: h("div", { class: "guidelines", role: "region", "aria-label": "Guidelines", hidden: true }),
     recent: h("ol", { class: "recent", "aria-label": "Submitted last", hidden: true }),
     help: h("div", { class: "help", role: "region", "aria-label": "Keys", hidden: true }),
   };
   const lines = [parts.focus, parts.guide, parts.say, parts.panels, parts.units, parts.types, parts.changes];
   parts.body = h("div", { class: "body" }, parts.notes, parts.origin, parts.before, parts.sentence, parts.after, ...lines);
   const bar = h("div", { class: "bar" }, parts.progress, parts.status);
-  parts.root = h("div", { class: "editor", data: { mode } }, bar, parts.conflict, parts.empty, parts.body, parts.actions, parts.recent, parts.help);
+  parts.root = h("div", { class: "editor", data: { mode } }, bar, parts.conflict, parts.empty, parts.body, parts.actions, parts.guidelines, parts.recent, parts.help);
   return parts;
 }
 
@@ -51,7 +52,7 @@ export function fillActions(editor) {
   ];
   const submit = act("Submit", "Enter", commands.submit, { class: "primary" });
   const writing = data.mode !== "view";
-  replace(parts.actions, ...(writing ? edits : []), act("Keys", "?", commands.help), writing && submit);
+  replace(parts.actions, ...(writing ? edits : []), act("Guidelines", ":", commands.guidelines), act("Keys", "?", commands.help), writing && submit);
   drawHelp(parts.help, data.mode);
 }
 

@@ -6,9 +6,11 @@ import { createWire, exchange, fetched } from "./wire.js";
 import { createSentence } from "./sentence.js";
 import { createTypes } from "./types.js";
 import { createUnits } from "./units.js";
+import { createGuidelines } from "./guidelines.js";
 import { createAround, createContexts, createRecent, keepReach, keptReach, widened } from "./context.js";
 import { buildParts, drawBar, drawEditor, drawGuide, fillActions } from "./frame.js";
 import { createCommands, createFields, listen } from "./input.js";
+import { focusedMark } from "./model.js";
 import { h } from "./dom.js";
 
 const instances = new WeakMap();
@@ -114,9 +116,13 @@ function wireOf(editor) {
 }
 
 /** The contexts of tasks, by task; null if they could not be fetched. */
-async function contextsOf({ data }, tasks, each) {
-  const answer = await fetched({ fetch: (...request) => window.fetch(...request), url: `${data.url}/context?tasks=${tasks.join(",")}&each=${each}` });
+async function contextsOf(editor, tasks, each) {
+  const answer = await beside(editor, `context?tasks=${tasks.join(",")}&each=${each}`);
   return answer?.contexts ?? null;
+}
+
+function beside({ data }, what) {
+  return fetched({ fetch: (...request) => window.fetch(...request), url: `${data.url}/${what}` });
 }
 
 function titlesOf({ types }) {
@@ -201,6 +207,11 @@ function addViews(editor) {
   });
   editor.around = createAround(parts, editor.widen);
   editor.recent = createRecent(parts.recent, { reopen: (place) => editor.leave(() => session.reopen(place)), titles: () => titlesOf(editor.data) });
+  editor.guidelines = createGuidelines(parts.guidelines, {
+    load: (version) => beside(editor, `guidelines?version=${encodeURIComponent(version)}`),
+    back: editor.focus,
+    about: () => ({ types: editor.data.types, sentence: session.state?.item.sentence ?? null, first: session.state && focusedMark(session.state)?.type }),
+  });
   editor.fields = createFields(editor);
   editor.commands = createCommands(editor);
 }

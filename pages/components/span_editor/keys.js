@@ -17,6 +17,7 @@ const SIGNS = {
   ".": { ui: "skip" },
   "?": { ui: "help" },
   "!": { do: "flag" },
+  ":": { ui: "guidelines" },
   "+": { ui: "wider", by: 1 },
   "=": { ui: "wider", by: 1 }, // the same key without Shift on many keyboards
   "-": { ui: "wider", by: -1 },
@@ -103,6 +104,7 @@ export function helpRows(mode) {
     ["0", "no entities in this sentence", "mark"],
     [",", "comment", "edit"],
     [".", "skip, with a reason", "edit"],
+    [":", "guidelines: types with examples, and what experts decided on hard cases", "all"],
     ["+  −", "more, less of the text around the sentence", "all"],
     ["Ctrl + Z  Ctrl + Y", "undo, redo", "edit"],
     ["Enter", "submit and go to the next sentence", "edit"],

@@ -49,6 +49,14 @@ def test_context_comes_by_task_and_is_kept_by_nobody(server: TestClient, store: 
     assert server.get(url, headers=cookie(store, people["ann2"])).json() == {"contexts": {}}
 
 
+def test_guidelines_come_once_for_each_version(server: TestClient, store: Store, people: People) -> None:
+    url = f"/labelling/{document_campaign(store, people)}/check/guidelines"
+    answer = server.get(url, headers=cookie(store, people["ann1"])).json()
+    assert {"band", "album"} <= {kind["name"] for kind in answer["types"]} and answer["decisions"] == []
+    again = server.get(url, params={"version": answer["version"]}, headers=cookie(store, people["ann1"])).json()
+    assert again == {"version": answer["version"], "types": None, "decisions": None}
+
+
 @pytest.mark.parametrize(
     "wrong, status, words",
     [
