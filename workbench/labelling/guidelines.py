@@ -38,7 +38,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class TypeGuide:
-    """An entity type, its guideline, and examples with different names, the newest first."""
+    """An entity type, its guideline, and examples: different sentences with different names, the newest first."""
 
     name: str
     title: str
@@ -114,8 +114,10 @@ def guidelines(store: Store, actor: Actor, campaign_id: int, *, version: str = "
 def _types(session: Session, campaign: Campaign) -> tuple[TypeGuide, ...]:
     chosen: dict[str, dict[str, tuple[str, int]]] = defaultdict(dict)
     for kind, name, annotation_id in context_rows.names_in_gold(session, campaign.id):
-        if len(chosen[kind]) < EXAMPLES + _SPARE:
-            chosen[kind].setdefault(name.casefold(), (name, annotation_id))
+        names = chosen[kind]
+        is_new = all(annotation_id != id_ for _, id_ in names.values())
+        if is_new and len(names) < EXAMPLES + _SPARE:
+            names.setdefault(name.casefold(), (name, annotation_id))
     wanted = {id_ for names in chosen.values() for _, id_ in names.values()}
     gold = context_rows.with_sentences(session, sorted(wanted))
     return tuple(

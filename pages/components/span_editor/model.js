@@ -187,7 +187,7 @@ function unlessReplacing(state, span) {
   if (!replaced.length || moves || (state.pending && sameSpan(state.pending, span))) return null;
   const old = replaced.map((one) => `${words(state, one)} (${typeTitle(state, one.type)})`).join(" and ");
   const made = `${words(state, span)} (${typeTitle(state, span.type)})`;
-  return say({ ...state, pending: span }, `${made} would replace ${old}: the same key or Enter replaces, Esc drops it.`);
+  return say({ ...state, pending: span }, `${made} would replace ${old}, as spans neither overlap nor nest: the same key or Enter replaces, Esc drops it.`);
 }
 
 function giveOwnType(state, type, mark) {

@@ -74,6 +74,12 @@ def test_examples_of_a_type_have_different_names_and_are_few(store: Store, peopl
     assert all(len(one.examples) <= guidelines.EXAMPLES + 1 for one in _types(store, people["eva"], campaign))
 
 
+def test_a_sentence_is_an_example_of_a_type_once(store: Store, people: People, campaign: int) -> None:
+    make_gold(store, people, campaign)
+    (example,) = guide(store, people["ann1"], campaign, "musicgenre").examples
+    assert [example.text[mark.start : mark.end] for mark in example.marks] == ["bossa nova", "hard bop"]
+
+
 def _types(store: Store, actor: Actor, campaign: int) -> tuple[TypeGuide, ...]:
     return guidelines.guidelines(store, actor, campaign).types or ()
 
