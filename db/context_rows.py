@@ -121,12 +121,12 @@ def with_sentences(session: Session, annotation_ids: Sequence[int]) -> dict[int,
 def hard_cases(session: Session, campaign_id: int, *, most: int) -> list[tuple[SentenceRow, Annotation]]:
     """Return gold outside the test split that an expert explained, newest first, with spans and decisions.
 
-    That is: they asked about it, or settled a disagreement and left a comment.
+    That is: they marked it as an example, asked about it, or settled a disagreement and left a comment.
     """
     asked = sa.exists().where(Question.task_id == Task.id)
     disagreed = sa.exists().where(Decision.annotation_id == Annotation.id, Decision.kind != "agree")
     query = _of_gold(sa.select(SentenceRow, Annotation).select_from(Annotation), campaign_id)
-    query = query.where(sa.or_(asked, sa.and_(Annotation.comment != "", disagreed)))
+    query = query.where(sa.or_(Annotation.example, asked, sa.and_(Annotation.comment != "", disagreed)))
     query = query.order_by(Annotation.submitted_at.desc(), Annotation.id.desc()).limit(most)
     parts = (selectinload(Annotation.spans), selectinload(Annotation.decisions))
     return [(row, annotation) for row, annotation in session.execute(query.options(*parts))]

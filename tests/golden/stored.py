@@ -39,6 +39,7 @@ _LATER_SETTINGS = {
     "model_floor": 0.3,
     "model_gain": 0.0,
 }  # settings the golden version had not
+_LATER_OF_WORK = {"example": False}
 _LATER_OF_FINDINGS = {"proposed_probability": None, "present_probability": None, "history": []}
 OLD_STORE, OLD_ARCHIVE = kept.FOLDER / "old_store.sql.gz", kept.FOLDER / "old_archive.zip"
 CAMPAIGN = (
@@ -198,6 +199,11 @@ def without_times(found: Mapping[str, Any]) -> dict[str, Any]:
     later = _LATER_SETTINGS.items()  # at their defaults; any other value is a difference
     files["campaign.json"] = {key: value for key, value in files["campaign.json"].items() if (key, value) not in later}
     for line in files["sentences.jsonl"]:
+        for work in (work for task in line["tasks"] for work in task["annotations"]):
+            for part in (work, *(version["work"] for version in work["versions"])):
+                for name, default in _LATER_OF_WORK.items():
+                    if part.get(name, ...) == default:
+                        del part[name]
         line["second_look"] = [
             {key: value for key, value in finding.items() if _LATER_OF_FINDINGS.get(key, ...) != value}
             for finding in line["second_look"]

@@ -96,3 +96,23 @@ def test_guidelines_open_by_a_key_and_narrow_as_one_types(app: App, chromium: An
         assert not panel.is_visible()
         page.keyboard.press("Space")
         assert page.locator(".mark.span").count() == 1, "the keys are the sentence's again"
+
+
+def test_an_expert_sees_the_text_around_and_marks_an_example(app: App, chromium: Any) -> None:
+    campaign = document_campaign(app.store, app.people, name="Example")
+    for name, stage in (("ann1", "annotate"), ("ann2", "check")):
+        tab = Tab(app.store, app.people[name], campaign, stage)
+        for item in tab.items(2):
+            tab.do("submit", item, [(0, 1, "song")])
+    with browser_of(chromium, app, "eva") as context:
+        page = open_screen(context, campaign, "adjudicate")
+        wait(lambda: LINES[1] in shown(page, "after"), "the sentence after")
+        first = task_of(page)
+        page.keyboard.press("*")
+        assert page.locator('[data-act="example"]').get_attribute("aria-pressed") == "true"
+        page.keyboard.press("Enter")
+        wait(lambda: task_of(page) != first, "the next sentence")
+        wait(lambda: page.locator(".before .past").count() == 1, "gold in the text before")
+        page.keyboard.press(":")
+        wait(lambda: page.locator(".guide-decision").count() == 1, "the example")
+        assert page.locator(".guide-decision li.word").inner_text() == "example"

@@ -66,13 +66,14 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class HardCase:
-    """A gold sentence that an expert explained: what was settled, the comment, and what was asked and answered."""
+    """A gold sentence that an expert explained or marked as an `example`: what was settled and said about it."""
 
     sentence: int
     text: str
     marks: tuple[Marked, ...]
     settled: tuple[Settled, ...]
     comment: str
+    example: bool
     asked: tuple[Exchange, ...]
     decided_at: dt.datetime | None
 
@@ -148,6 +149,7 @@ def _decisions(session: Session, campaign: Campaign) -> tuple[HardCase, ...]:
             settled=tuple(_settled(row, annotation, decision, titles) for decision in annotation.decisions
                           if decision.kind != "agree"),
             comment=annotation.comment,
+            example=annotation.example,
             asked=tuple(asked[annotation.task_id]),
             decided_at=annotation.submitted_at,
         )

@@ -44,6 +44,7 @@ export function fillActions(editor) {
   const edits = [
     data.mode !== "adjudicate" && act("No entities", "0", () => run({ do: "none" }), { data: { act: "none" } }),
     act("Comment", ",", commands.comment),
+    data.mode === "adjudicate" && act("Example", "*", () => run({ do: "example" }), { data: { act: "example" } }),
     act("Skip", ".", commands.skip),
     act("Undo", "Ctrl Z", () => run({ do: "undo" }), { data: { act: "undo" } }),
     act("Redo", "Ctrl Y", () => run({ do: "redo" }), { data: { act: "redo" } }),
@@ -83,7 +84,7 @@ export function drawEditor(editor) {
 }
 
 function enabled(act, { state, recent }) {
-  return Boolean({ none: state, undo: state?.past.length, redo: state?.future.length, previous: recent.length }[act]);
+  return Boolean({ none: state, example: state, undo: state?.past.length, redo: state?.future.length, previous: recent.length }[act]);
 }
 
 function emptyText({ data, outbox }) {
@@ -107,6 +108,7 @@ function drawAround(editor, state) {
   replace(parts.notes, ...notes.map(({ who, text }) => h("li", { dir: "auto" }, h("b", {}, `${who}: `), text)));
   editor.fields.show(state);
   parts.actions.querySelector('[data-act="none"]')?.setAttribute("aria-pressed", String(state.work.no_entities));
+  parts.actions.querySelector('[data-act="example"]')?.setAttribute("aria-pressed", String(Boolean(state.work.example)));
   drawGuide(editor);
 }
 

@@ -61,7 +61,7 @@ export function createGuidelines(root, { load, back, about }) {
     const place = about();
     const shown = held && narrowed(held, { query: input.value, ...place });
     const note = trouble && h("p", { class: "warn" }, trouble);
-    const none = held?.decisions.length ? "No decision matches." : "None yet. What an expert asks about, or settles with a comment, is listed here.";
+    const none = held?.decisions.length ? "No decision matches." : "None yet. What an expert asks about, settles with a comment, or marks as an example, is listed here.";
     replace(types, note, ...(shown?.types ?? []).map((type) => typeNode(type, place.types)), shown && !shown.types.length && quiet("No type matches."));
     replace(decisions, shown && h("h3", {}, `Decisions on hard cases (${shown.decisions.length})`), ...(shown?.decisions ?? []).map((hard) => decisionNode(hard, place.types)), shown && !shown.decisions.length && quiet(none));
   }
@@ -104,10 +104,10 @@ function typeNode(type, types) {
   return h("section", { class: `guide-type ${colourOf(types, type.name)}` }, h("h3", {}, type.title), h("p", {}, type.guideline), examples.length > 0 && h("ul", {}, ...examples), none);
 }
 
-function decisionNode({ text, marks, settled, comment, asked }, types) {
+function decisionNode({ text, marks, settled, comment, example, asked }, types) {
   const said = (word, text) => h("li", { dir: "auto" }, h("span", { class: "word" }, word), text);
   const lines = settled.map(({ kind, first, second, gold }) =>
     said(KIND_WORDS[kind] ?? kind, h("span", {}, [...new Set([first, second].filter(Boolean))].join(" or "), " → ", h("b", {}, gold || "no entity"))));
   const threads = asked.flatMap(({ question, answers }) => [said("asked", question), ...answers.map((answer) => said("answered", answer))]);
-  return h("section", { class: "guide-decision" }, h("p", { dir: "auto" }, ...marked(text, marks, types)), h("ul", {}, ...lines, comment && said("comment", comment), ...threads));
+  return h("section", { class: "guide-decision" }, h("p", { dir: "auto" }, ...marked(text, marks, types)), h("ul", {}, example && h("li", { class: "word" }, "example"), ...lines, comment && said("comment", comment), ...threads));
 }

@@ -17,6 +17,7 @@ const SIGNS = {
   ".": { ui: "skip" },
   "?": { ui: "help" },
   "!": { do: "flag" },
+  "*": { do: "example" },
   ":": { ui: "guidelines" },
   "+": { ui: "wider", by: 1 },
   "=": { ui: "wider", by: 1 }, // the same key without Shift on many keyboards
@@ -104,6 +105,7 @@ export function helpRows(mode) {
     ["0", "no entities in this sentence", "mark"],
     [",", "comment", "edit"],
     [".", "skip, with a reason", "edit"],
+    ["*", "show this decision to all as an example", "adjudicate"],
     [":", "guidelines: types with examples, and what experts decided on hard cases", "all"],
     ["+  −", "more, less of the text around the sentence", "all"],
     ["Ctrl + Z  Ctrl + Y", "undo, redo", "edit"],

@@ -106,6 +106,7 @@ const ACTIONS = {
   note: setNote,
   none: noEntities,
   comment: writeComment,
+  example: toggleExample,
   jump: startJump,
   hint: jumpTo,
   undo: (state) => travel(state, "past", "future", "Undone."),
@@ -328,6 +329,13 @@ function writeComment(state, { text }) {
   if (text === state.work.comment) return state;
   const work = { ...state.work, comment: text };
   return state.commenting ? { ...state, work } : { ...edit(state, work, ""), explicit: state.explicit };
+}
+
+/** An expert's gold that everybody sees beside the guidelines. */
+function toggleExample(state) {
+  if (state.mode !== "adjudicate") return state;
+  const example = !state.work.example;
+  return edit(state, { ...state.work, example }, example ? "An example for all, once submitted." : "No longer an example.");
 }
 
 function noEntities(state) {

@@ -12,6 +12,7 @@ from db.engine import Store
 from tests.support.builders import GOLD, SENTENCES, Tab, Triple, make_gold, make_person
 from tests.support.campaigns import LINES, document_campaign
 from workbench.accounts.actors import Actor
+from workbench.data import archive
 from workbench.labelling import adjudication, guidelines
 from workbench.labelling.guidelines import Guidelines, HardCase, Settled, TypeGuide
 
@@ -40,6 +41,7 @@ def settle(
     choice: str = "first",
     comment: str = "",
     question: str = "",
+    example: bool = False,
 ) -> None:
     """Take the campaign's first sentence to gold, with a disagreement that the expert settles."""
     for name, stage, spans in (("ann1", "annotate", first), ("ann2", "check", second)):
@@ -52,6 +54,7 @@ def settle(
         adjudication.answer(store, people["ann1"], question_id, "It is her first record.")
     gold = {"first": first, "second": second}[choice]
     parts: dict[str, Any] = {"decisions": [{"unit": 0, "choice": choice}], "comment": comment}
+    parts |= {"example": True} if example else {}
     assert not expert.do("submit", item, gold, parts=parts | {"no_entities": not gold}).rejections
 
 
@@ -117,6 +120,22 @@ def test_a_question_and_its_answers_are_a_decision_without_names(store: Store, p
     assert [(one.question, one.answers) for one in case.asked] == [("Is she a band?", ("It is her first record.",))]
     assert case.settled == (Settled("extra", "Mara Vell (band)", "", ""),)
     assert not any(actor.display_name in repr(case) for actor in people.values())
+
+
+def test_what_an_expert_marked_is_an_example_agreed_or_not(store: Store, people: People) -> None:
+    campaign = document_campaign(store, people)
+    settle(store, people, campaign, [(0, 2, "band")], [(0, 2, "band")], example=True)
+    (case,) = cases(store, people["ann1"], campaign)
+    assert (case.example, case.settled, case.comment) == (True, (), "")
+    data = archive.export_campaign(store, people["adm"], campaign)
+    copy = archive.import_campaign(store, people["adm"], data, name="Copy")
+    assert [one.example for one in cases(store, people["adm"], copy)] == [True], "it travels with the archive"
+
+
+def test_an_example_is_the_experts_to_mark(store: Store, people: People) -> None:
+    tab = Tab(store, people["ann1"], document_campaign(store, people), "annotate")
+    (rejection,) = tab.do("draft", tab.items(1)[0], [(0, 2, "band")], parts={"example": True}).rejections
+    assert "the expert marks" in rejection["message"]
 
 
 def test_what_nobody_explained_is_no_decision(store: Store, people: People) -> None:
