@@ -22,6 +22,9 @@ jumps from suggestion to suggestion. **Shift + Space** accepts all. `/` filters 
 **If the sentence has no entities**, press `0`. `,` writes a comment for the others, `.` skips with a reason.
 **Ctrl + Z** undoes, **Ctrl + Y** redoes, **Shift + Enter** brings the last sentence back. `?` lists all keys.
 
+**Beside the sentence**, where it came from a document, stand the sentences before and after; `+` shows more of them, `-`
+fewer. `:` opens the guidelines with examples, and what experts decided on hard cases.
+
 A suggestion shows its source and its confidence: **link** (the words are a link), **page** (linked earlier on the same
 page, or its subject), **dbpedia** (a name found in the text), **model**. The page *Gazetteer* explains why it was made.
 Underlined words link to Wikipedia: often an entity, not always. Your work is saved as you go; the status at the top

@@ -18,7 +18,7 @@ If you only doubt it, press `!` and write why. Add what is missing as when annot
 if there are no mistakes, just send it.
 
 Some sentences come without spans (marked *blind*): label them from scratch. They measure how well two people agree.
-You never check your own sentences. `?` lists all keys.
+You never check your own sentences. `:` opens the guidelines, `?` lists all keys.
 """,
 )
 if campaign:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from crossner_core.errors import NotAllowed, NotFound
 from crossner_core.schema import sentence_from_words
 from db.engine import Store
 from tests.support.app_corpora import TEXTS as PAGES
 from tests.support.app_corpora import make_corpus
-from tests.support.builders import Tab, make_campaign, make_person
+from tests.support.builders import Tab, make_campaign, make_people, make_person
 from tests.support.campaigns import LINES, LINES_GOLD, document_campaign
+from tests.support.postgres import counted, either_store
 from workbench.accounts.actors import Actor
 from workbench.campaigns import sentences
 from workbench.data import sampling
@@ -25,23 +22,11 @@ from workbench.data.sampling import SamplingPlan
 from workbench.labelling import context
 from workbench.labelling.context import Context
 
+__all__ = ["either_store"]
+
 People = dict[str, Actor]
 STATEMENTS = 4
 """For all sentences at once: who it is, the tasks, the neighbours, what is marked there; of a corpus as many."""
-
-
-@contextmanager
-def counted(store: Store) -> Iterator[list[str]]:
-    """Yield the statements that are sent to the store meanwhile."""
-    sent: list[str] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        if not statement.startswith("BEGIN"):
-            sent.append(statement)
-
-    sa.event.listen(store.engine, "before_cursor_execute", note)
-    yield sent
-    sa.event.remove(store.engine, "before_cursor_execute", note)
 
 
 def seen(store: Store, tab: Tab, text: str, *, each: int = 1) -> Context:
@@ -149,11 +134,15 @@ def test_only_ones_own_tasks_have_a_context(store: Store, people: People) -> Non
 
 
 @pytest.mark.parametrize("each", [1, 10])
-def test_context_of_all_sentences_takes_few_statements(store: Store, people: People, each: int) -> None:
-    tab = Tab(store, people["ann1"], document_campaign(store, people), "annotate")
+def test_context_of_all_sentences_takes_few_statements(either_store: Store, each: int) -> None:
+    people = make_people(either_store)
+    tab = Tab(either_store, people["ann1"], document_campaign(either_store, people), "annotate")
+    first = tab.items(6)[0]
+    tab.do("submit", first, LINES_GOLD[LINES[0]])
     tasks = [item["task"] for item in tab.items(6)]
-    with counted(store) as sent:
-        assert len(context.around(store, tab.actor, tab.campaign_id, "annotate", tasks, each=each)) == len(tasks)
+    with counted(either_store) as sent:
+        contexts = context.around(either_store, tab.actor, tab.campaign_id, "annotate", tasks, each=each)
+    assert set(contexts) == set(tasks) and marked(contexts[tasks[0]].before)
     assert len(sent) <= STATEMENTS, "\n".join(sent)
 
 

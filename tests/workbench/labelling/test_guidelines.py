@@ -9,12 +9,15 @@ import pytest
 
 from crossner_core.errors import NotFound
 from db.engine import Store
-from tests.support.builders import GOLD, SENTENCES, Tab, Triple, make_gold, make_person
+from tests.support.builders import GOLD, SENTENCES, Tab, Triple, make_gold, make_people, make_person
 from tests.support.campaigns import LINES, document_campaign
+from tests.support.postgres import either_store
 from workbench.accounts.actors import Actor
 from workbench.data import archive
 from workbench.labelling import adjudication, guidelines
 from workbench.labelling.guidelines import Guidelines, HardCase, Settled, TypeGuide
+
+__all__ = ["either_store"]
 
 People = dict[str, Actor]
 
@@ -102,7 +105,8 @@ def test_work_that_is_not_gold_is_no_example(store: Store, people: People, campa
     assert cases(store, people["ann1"], campaign) == ()
 
 
-def test_a_settled_disagreement_with_a_comment_is_a_decision(store: Store, people: People) -> None:
+def test_a_settled_disagreement_with_a_comment_is_a_decision(either_store: Store) -> None:
+    store, people = either_store, make_people(either_store)
     campaign = document_campaign(store, people)
     settle(store, people, campaign, [(0, 2, "musicalartist")], [(0, 2, "person")], comment="She sings.")
     (case,) = cases(store, people["ann3"], campaign)
