@@ -22,7 +22,7 @@ jumps from suggestion to suggestion. **Shift + Space** accepts all. `/` filters 
 **If the sentence has no entities**, press `0`. `,` writes a comment for the others, `.` skips with a reason.
 **Ctrl + Z** undoes, **Ctrl + Y** redoes, **Shift + Enter** brings the last sentence back. `?` lists all keys.
 
-**Beside the sentence**, where it came from a document, stand the sentences before and after; `+` shows more of them, `-`
+**Beside the sentence**, if it came from a document, stand the sentences before and after; `+` shows more of them, `-`
 fewer. `:` opens the guidelines with examples, and what experts decided on hard cases.
 
 A suggestion shows its source and its confidence: **link** (the words are a link), **page** (linked earlier on the same
