@@ -42,7 +42,7 @@ def test_the_text_around_is_shown_marked_and_widened(app: App, chromium: Any) ->
         page.reload()
         page.wait_for_selector(".sentence [data-i]")
         assert "no text around" in page.locator(".origin").inner_text()
-        page.keyboard.press("=")
+        page.keyboard.press("+")
         wait(lambda: LINES[2] in shown(page, "after"), "the reach that was chosen again")
 
 

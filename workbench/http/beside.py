@@ -8,12 +8,11 @@ from typing import Any
 
 import anyio
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from crossner_core.errors import BadInput, NotAllowed, NotFound, StorageError, StoreFailed
 from crossner_core.records import to_json
-from workbench.http.saves import json_answer, problem
 from workbench.labelling import context, guidelines
 from workbench.settings import Settings, open_store
 
@@ -65,14 +64,14 @@ class Beside:
 
 def _answered(answer: Callable[[Request], Any], request: Request) -> Response:
     try:
-        return json_answer(200, to_json(answer(request)))
+        return JSONResponse(to_json(answer(request)))
     except BadInput as error:
-        return problem(400, str(error))
+        return JSONResponse({"problem": str(error)}, 400)
     except (NotAllowed, NotFound) as error:
-        return problem(403, str(error))
+        return JSONResponse({"problem": str(error)}, 403)
     except StorageError as error:
         log.error("%s was not answered for user %s: %s", request.url.path, request.state.actor.id, error)
-        return problem(503, StoreFailed.TRY_LATER)
+        return JSONResponse({"problem": StoreFailed.TRY_LATER}, 503, {"retry-after": "5"})
 
 
 def _number(text: str, name: str) -> int:

@@ -51,13 +51,13 @@ class Saves:
     async def save(self, request: Request) -> Response:
         """Check origin, form token and size, then apply the message in a thread."""
         if not same_origin(request.headers, required=True):
-            return problem(403, _OTHER_SITE)
+            return _problem(403, _OTHER_SITE)
         token = request.headers.get(TOKEN_HEADER, "")
         if not cookies.form_token_fits(cookies.session_token(request, self.settings), token):
-            return problem(403, _OLD_PAGE, reason="reload")
+            return _problem(403, _OLD_PAGE, reason="reload")
         body = await _body(request)
         if body is None:
-            return problem(413, f"The message is larger than {LARGEST_MESSAGE:,} bytes; nothing of it was saved.")
+            return _problem(413, f"The message is larger than {LARGEST_MESSAGE:,} bytes; nothing of it was saved.")
         if self._slots is None:
             self._slots = anyio.CapacityLimiter(_THREADS)
         return await anyio.to_thread.run_sync(
@@ -73,18 +73,18 @@ class Saves:
         try:
             message = parse(body.decode("utf-8"), "JSON")
             if outbox.is_of_another(actor, message):
-                return problem(409, _OTHER_PERSON, reason="reload")
+                return _problem(409, _OTHER_PERSON, reason="reload")
             answer = screen.answer(open_store(self.settings), actor, campaign_id, stage, message)
         except UnicodeDecodeError as error:
-            return problem(400, f"The message is not UTF-8: {error.reason} at byte {error.start}.")
+            return _problem(400, f"The message is not UTF-8: {error.reason} at byte {error.start}.")
         except BadInput as error:
-            return problem(400, f"The message cannot be read: {error}")
+            return _problem(400, f"The message cannot be read: {error}")
         except (NotAllowed, NotFound) as error:
-            return problem(403, str(error))
+            return _problem(403, str(error))
         except StorageError as error:
             log.error("A message of user %s for campaign %s was not saved: %s", actor.id, campaign_id, error)
-            return problem(503, StoreFailed.TRY_LATER)
-        return json_answer(200, {name: value for name, value in to_json(answer).items() if value is not None})
+            return _problem(503, StoreFailed.TRY_LATER)
+        return _json(200, {name: value for name, value in to_json(answer).items() if value is not None})
 
 
 async def _body(request: Request) -> bytes | None:
@@ -97,15 +97,15 @@ async def _body(request: Request) -> bytes | None:
     return bytes(body)
 
 
-def problem(status: int, words: str, *, reason: str | None = None) -> Response:
+def _problem(status: int, words: str, *, reason: str | None = None) -> Response:
     """Answer with why nothing was saved; the reason `reload` asks the browser to open the page anew."""
-    response = json_answer(status, {"problem": words} | ({"reason": reason} if reason else {}))
+    response = _json(status, {"problem": words} | ({"reason": reason} if reason else {}))
     if status == 503:
         response.headers["retry-after"] = "5"
     return response
 
 
-def json_answer(status: int, value: dict[str, Any]) -> Response:
+def _json(status: int, value: dict[str, Any]) -> Response:
     # Half a surrogate pair, which UTF-8 has no bytes for, becomes the escape that JSON has for it.
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Response(text.encode("utf-8", "backslashreplace"), status, media_type="application/json")

@@ -20,7 +20,6 @@ const SIGNS = {
   "*": { do: "example" },
   ":": { ui: "guidelines" },
   "+": { ui: "wider", by: 1 },
-  "=": { ui: "wider", by: 1 }, // the same key without Shift on many keyboards
   "-": { ui: "wider", by: -1 },
   "0": { do: "none" },
 };
