@@ -278,6 +278,8 @@ class Annotation(Base):
     state: Mapped[str] = mapped_column(default="draft")
     no_entities: Mapped[bool] = mapped_column(default=False)
     comment: Mapped[str] = mapped_column(default="")
+    example: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
+    """The expert shows it to everybody beside the guidelines."""
     skip_reason: Mapped[str | None]
     active_ms: Mapped[int] = mapped_column(default=0)
     keystrokes: Mapped[int] = mapped_column(default=0)

@@ -24,6 +24,9 @@ or **Ctrl + Z**, takes that back.
 **If the sentence has no entities**, press `0`. `,` writes a comment for the others, `.` skips with a reason.
 **Ctrl + Z** undoes, **Ctrl + Y** redoes, **Shift + Enter** brings the last sentence back. `?` lists all keys.
 
+**Beside the sentence**, if it came from a document, stand the sentences before and after; `+` shows more of them, `-`
+fewer. `:` opens the guidelines with examples, and what experts decided on hard cases.
+
 A suggestion shows its source and its confidence: **identical** (the same words, marked in another sentence), **link**
 (the words are a link), **page** (linked earlier on the same
 page, or its subject), **dbpedia** (a name found in the text), **model**. The page *Gazetteer* explains why it was made.

@@ -47,6 +47,7 @@ _LATER_SETTINGS = {
     "model_error": 0.15,
 }  # settings the golden version had not
 _LATER_OF_RECIPES = {"source_unmarked": "outside"}
+_LATER_OF_WORK = {"example": False}
 _LATER_OF_FINDINGS = {"proposed_probability": None, "present_probability": None, "history": []}
 OLD_STORE, OLD_ARCHIVE = kept.FOLDER / "old_store.sql.gz", kept.FOLDER / "old_archive.zip"
 CAMPAIGN = (
@@ -212,6 +213,11 @@ def without_times(found: Mapping[str, Any]) -> dict[str, Any]:
         for question in (asked for task in line["tasks"] for asked in task["questions"]):
             if question.get("asks") == "both":  # what the golden version had no word for
                 del question["asks"]
+        for work in (work for task in line["tasks"] for work in task["annotations"]):
+            for part in (work, *(version["work"] for version in work["versions"])):
+                for name, default in _LATER_OF_WORK.items():
+                    if part.get(name, ...) == default:
+                        del part[name]
         line["second_look"] = [
             {key: value for key, value in finding.items() if _LATER_OF_FINDINGS.get(key, ...) != value}
             for finding in line["second_look"]

@@ -87,6 +87,7 @@ class AnnotationRecord(Record):
     rejected: tuple[Rejected, ...]
     decisions: tuple[DecisionRecord, ...]
     versions: tuple[VersionRecord, ...]
+    example: Truth = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from workbench.accounts.actors import Actor
 from workbench.campaigns.domains import domain_of
 from workbench.data.values import spans_of
 from workbench.labelling import confirming
+from workbench.labelling.context import origin_of
 from workbench.labelling.units import Unit, units
 from workbench.labelling.work import Flag, work_of
 from workbench.suggestions.proposing import proposals_json, weights_of
@@ -105,6 +106,7 @@ def _sentence_json(
             {"start": one.start, "end": one.end, "target": one.target, "type": types.get((one.start, one.end))}
             for one in links
         ],
+        "origin": to_json(origin_of(row)),
     }
 
 

@@ -40,7 +40,7 @@ def save(
         decisions=list(_decisions(work, units)),
         filled=filled,
     )
-    annotation.no_entities, annotation.comment = work.no_entities, work.comment
+    annotation.no_entities, annotation.comment, annotation.example = work.no_entities, work.comment, work.example
     annotation.revision, annotation.client = revision, client
     annotation.state, annotation.updated_at, annotation.submitted_at = "draft", now(), None
     return proposed

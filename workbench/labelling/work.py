@@ -71,7 +71,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A full snapshot of what somebody did on one task."""
+    """A full snapshot of what somebody did on one task; an `example` is shown to all beside the guidelines."""
 
     spans: Annotated[tuple[WorkSpan, ...], _Marks] = ()
     rejected: Annotated[tuple[Rejected, ...], _Marks] = ()
@@ -79,6 +79,7 @@ class Work:
     decisions: Annotated[tuple[Choice, ...], _Marks] = ()
     no_entities: Truth = False
     comment: Annotated[Text, Field(max_length=_MAX_COMMENT)] = ""
+    example: Truth = False
 
     @property
     def proposed_elsewhere(self) -> dict[tuple[str, str], tuple[int, int]]:
@@ -100,6 +101,7 @@ def work_of(annotation: Annotation) -> Work:
         decisions=tuple(Choice(d.unit, d.choice) for d in annotation.decisions),
         no_entities=annotation.no_entities,
         comment=annotation.comment,
+        example=annotation.example,
     )
 
 

@@ -3,13 +3,16 @@ import { TIMERS, localStore, newKey, reload, tabMemory } from "./browser.js";
 import { typeKeysOf } from "./keys.js";
 import { createOutbox, createSender, othersWork } from "./outbox.js";
 import { completed, createEffort, createSession, progressAfter } from "./session.js";
-import { createWire, exchange } from "./wire.js";
+import { createWire, exchange, fetched } from "./wire.js";
 import { createSentence } from "./sentence.js";
 import { createElsewhere } from "./elsewhere.js";
 import { createTypes } from "./types.js";
 import { createUnits } from "./units.js";
+import { createGuidelines } from "./guidelines.js";
+import { createAround, createContexts, createRecent, keepReach, keptReach, widened } from "./context.js";
 import { buildParts, drawBar, drawEditor, drawGuide, fillActions } from "./frame.js";
 import { createCommands, createFields, listen } from "./input.js";
+import { focusedMark } from "./model.js";
 import { h } from "./dom.js";
 
 const instances = new WeakMap();
@@ -43,9 +46,11 @@ function createEditor({ data, parentElement, setStateValue }, identity) {
   editor.effort = createEffort({ now: () => performance.now() });
   editor.elsewhere = createElsewhere({ timers: TIMERS, nudge: () => editor.sender.nudge() });
   editor.sender = createSender({ outbox: editor.outbox, timers: TIMERS, post: wireOf(editor) });
-  editor.session = createSession({ payload: data, outbox: editor.outbox, sender: editor.sender, effort: editor.effort, memory: tabMemory(`crossner-previous:${identity}`) });
+  editor.session = createSession({ payload: data, outbox: editor.outbox, sender: editor.sender, effort: editor.effort, memory: tabMemory(`crossner-recent:${identity}`) });
   if (othersWork(storage, data.user)) editor.session.notice = OTHERS;
   editor.follow = followed(editor, setStateValue);
+  editor.reach = keptReach(storage);
+  editor.contexts = createContexts({ load: (tasks, each) => contextsOf(editor, tasks, each), drawn: () => editor.live && editor.draw(), timers: TIMERS });
   addBehaviour(editor);
   addViews(editor);
   fillActions(editor);
@@ -74,6 +79,20 @@ function wireOf(editor) {
   // It names its author: by then the browser may have another person's cookie.
   return (message) =>
     setTimeout(() => editor.live && wire({ ...message, ...stateOf(editor) }), 20);
+}
+
+/** The contexts of tasks, by task; null if they could not be fetched. */
+async function contextsOf(editor, tasks, each) {
+  const answer = await beside(editor, `context?tasks=${tasks.join(",")}&each=${each}`);
+  return answer?.contexts ?? null;
+}
+
+function beside({ data }, what) {
+  return fetched({ fetch: (...request) => window.fetch(...request), url: `${data.url}/${what}` });
+}
+
+function titlesOf({ types }) {
+  return Object.fromEntries(types.map((type) => [type.name, type.title]));
 }
 
 /** What each message says beside its events: whose it is, since when nobody did anything, what is here already. */
@@ -105,6 +124,13 @@ function addBehaviour(editor) {
     else if (typeof session.state?.choosing === "string") editor.types.find(session.state.choosing);
     else if (!quiet) editor.focus();
   };
+  /** Show more or less of the text around the sentence. */
+  editor.widen = (by) => {
+    editor.reach = widened(editor.reach, by);
+    keepReach(localStore(), editor.reach);
+    editor.draw();
+    editor.focus();
+  };
   /** Do something that may bring another sentence. */
   editor.leave = (step) => {
     step();
@@ -120,7 +146,7 @@ function closePanels(editor) {
 }
 
 function addViews(editor) {
-  const { parts, run } = editor;
+  const { parts, run, session } = editor;
   editor.view = createSentence(parts.sentence);
   editor.types = createTypes(parts.types, {
     pick: (name) => run({ do: "type", type: name }),
@@ -133,6 +159,13 @@ function addViews(editor) {
   editor.units = createUnits(parts.units, {
     choose: (unit, choice) => run({ do: "choose", unit, choice }),
     focus: (unit) => run({ do: "focusUnit", unit }),
+  });
+  editor.around = createAround(parts, editor.widen);
+  editor.recent = createRecent(parts.recent, { reopen: (place) => editor.leave(() => session.reopen(place)), titles: () => titlesOf(editor.data) });
+  editor.guidelines = createGuidelines(parts.guidelines, {
+    load: (version) => beside(editor, `guidelines?version=${encodeURIComponent(version)}`),
+    back: editor.focus,
+    about: () => ({ types: editor.data.types, sentence: session.state?.item.sentence ?? null, first: session.state && focusedMark(session.state)?.type }),
   });
   editor.fields = createFields(editor);
   editor.commands = createCommands(editor);
@@ -180,6 +213,7 @@ function addLife(editor) {
     editor.live = false;
     clearInterval(ticker);
     sender.stop();
+    editor.contexts.stop();
     window.removeEventListener(CLOSED, adopt);
     outbox.close();
     editor.elsewhere.stop();

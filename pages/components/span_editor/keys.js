@@ -18,6 +18,10 @@ const SIGNS = {
   "?": { ui: "help" },
   "!": { do: "flag" },
   "=": { do: "link" },
+  "*": { do: "example" },
+  ":": { ui: "guidelines" },
+  "+": { ui: "wider", by: 1 },
+  "-": { ui: "wider", by: -1 },
   "0": { do: "none" },
 };
 const CHOICES = { 1: "first", 2: "second", 0: "none" };
@@ -110,9 +114,12 @@ export function helpRows(mode, floor = 0) {
     ["0", "no entities in this sentence", "mark"],
     [",", "comment", "edit"],
     [".", "skip, with a reason", "edit"],
+    ["*", "show this decision to all as an example", "adjudicate"],
+    [":", "guidelines: types with examples, and what experts decided on hard cases", "all"],
+    ["+  −", "more, less of the text around the sentence", "all"],
     ["Ctrl + Z  Ctrl + Y", "undo, redo", "edit"],
     ["Enter", "submit and go to the next sentence", "edit"],
-    ["Shift + Enter", "back to the sentence submitted last", "edit"],
+    ["Shift + Enter", "back to the sentence submitted last, then to the one before it", "edit"],
     ["Esc", "close what is open; Tab then leaves the editor", "all"],
   ];
   const wanted = { view: ["all"], annotate: ["all", "edit", "mark", "annotate"], check: ["all", "edit", "mark", "check"], adjudicate: ["all", "edit", "adjudicate"] };

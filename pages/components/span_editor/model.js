@@ -110,6 +110,7 @@ const ACTIONS = {
   note: setNote,
   none: noEntities,
   comment: writeComment,
+  example: toggleExample,
   jump: startJump,
   hint: jumpTo,
   undo: (state) => travel(state, "past", "future", "Undone."),
@@ -192,7 +193,7 @@ function unlessReplacing(state, span) {
   if (!replaced.length || moves || (state.pending && sameSpan(state.pending, span))) return null;
   const old = replaced.map((one) => `${words(state, one)} (${typeTitle(state, one.type)})`).join(" and ");
   const made = `${words(state, span)} (${typeTitle(state, span.type)})`;
-  return say({ ...state, pending: span }, `${made} would replace ${old}: the same key or Enter replaces, Esc drops it.`);
+  return say({ ...state, pending: span }, `${made} would replace ${old}, as spans neither overlap nor nest: the same key or Enter replaces, Esc drops it.`);
 }
 
 function giveOwnType(state, type, mark) {
@@ -391,6 +392,13 @@ function writeComment(state, { text }) {
   if (text === state.work.comment) return state;
   const work = { ...state.work, comment: text };
   return state.commenting ? { ...state, work } : { ...edit(state, work, ""), explicit: state.explicit };
+}
+
+/** An expert's gold that everybody sees beside the guidelines. */
+function toggleExample(state) {
+  if (state.mode !== "adjudicate") return state;
+  const example = !state.work.example;
+  return edit(state, { ...state.work, example }, example ? "An example for all, once submitted." : "No longer an example.");
 }
 
 function noEntities(state) {

@@ -164,7 +164,7 @@ function whose(saved) {
 }
 
 const DIFFERENCES = { added: "only in mine", deleted: "only in theirs", retyped: "retyped by mine", moved: "other bounds in mine" };
-const OTHER_PARTS = { comment: "comment", flags: "flags", decisions: "decisions", no_entities: "“no entities”" };
+const OTHER_PARTS = { comment: "comment", flags: "flags", decisions: "decisions", no_entities: "“no entities”", example: "example" };
 
 function differenceLines(mine, theirs, name) {
   const spans = changesOf({ first: theirs.spans }, mine).map(({ kind, first, second }) =>
