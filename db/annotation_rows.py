@@ -54,10 +54,12 @@ _SUGGESTIONS = (
     sa.select(SuggestionRow).where(SuggestionRow.sentence_id.in_(_OF_SENTENCES)).order_by(SuggestionRow.start)
 )
 _NOTE = sa.insert(cast(sa.Table, AppliedEvent.__table__))
-_CLEARING = {
+_CLEARING: dict[type[Any], Any] = {
     table: sa.delete(cast(sa.Table, table.__table__)).where(table.annotation_id == sa.bindparam("of"))
     for table in _TABLES_OF_PARTS
 }
+_SPANS = cast(sa.Table, SpanRow.__table__)
+_CLEARING[SpanRow] = _CLEARING[SpanRow].returning(_SPANS.c.surface, _SPANS.c.type, _SPANS.c.elsewhere)
 _HIGHEST = (
     sa.select(sa.func.max(AnnotationVersion.revision))
     .where(AnnotationVersion.annotation_id == sa.bindparam("of"))
@@ -216,10 +218,11 @@ def replace_parts(
     rejected: Iterable[Mapping[str, Any]] = (),
     decisions: Iterable[Mapping[str, Any]] = (),
     filled: Filled | None = None,
-) -> None:
+) -> frozenset[tuple[str, str]]:
     """Replace the annotation's spans, flags, rejected suggestions and decisions with these.
 
-    `filled` names the parts that are not empty now, where the caller has looked.
+    `filled` names the parts that are not empty now, where the caller has looked. Returns words and type of each
+    replaced span that was proposed elsewhere.
     """
     parts: tuple[tuple[type[Any], Iterable[Mapping[str, Any]]], ...] = (
         (SpanRow, spans),
@@ -229,13 +232,17 @@ def replace_parts(
     )
     if filled is None:
         filled = _filled(session.execute(_FILLED_OF, {"of": annotation.id}).one())
+    proposed: frozenset[tuple[str, str]] = frozenset()
     for table, rows in parts:  # by the tables: what the session holds of them expires below
         if table in filled:
-            session.execute(_CLEARING[table], {"of": annotation.id})
+            cleared = session.execute(_CLEARING[table], {"of": annotation.id})
+            if table is SpanRow:
+                proposed = frozenset((surface, kind) for surface, kind, elsewhere in cleared if elsewhere)
         values = [{**row, "annotation_id": annotation.id} for row in rows]
         if values:  # a driver takes longer over a list, even of one
             session.execute(sa.insert(table.__table__), values if len(values) > 1 else values[0])
     session.expire(annotation, ["spans", "flags", "rejected", "decisions"])
+    return proposed
 
 
 def keep_version(session: Session, annotation: Annotation, work: Mapping[str, Any], *, revision: int) -> None:

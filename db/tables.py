@@ -115,6 +115,8 @@ class Campaign(Base):
     """The dev F1 from which a new model suggests by itself."""
     model_gain: Mapped[float] = mapped_column(default=0.0, server_default="0")
     """How much higher its dev F1 must be than that of the model that suggests now."""
+    model_error: Mapped[float] = mapped_column(default=0.15, server_default="0.15")
+    """The calibration error on dev up to which a new model suggests by itself; 1: any, uncalibrated models too."""
     open_at_submit: Mapped[str] = mapped_column(default="ask", server_default="ask")
     """What a submit does with suggestions that nobody has decided: ask, accept or refuse."""
     accept_from: Mapped[float] = mapped_column(default=0.8, server_default="0.8")
@@ -276,6 +278,8 @@ class Annotation(Base):
     state: Mapped[str] = mapped_column(default="draft")
     no_entities: Mapped[bool] = mapped_column(default=False)
     comment: Mapped[str] = mapped_column(default="")
+    example: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
+    """The expert shows it to everybody beside the guidelines."""
     skip_reason: Mapped[str | None]
     active_ms: Mapped[int] = mapped_column(default=0)
     keystrokes: Mapped[int] = mapped_column(default=0)
@@ -308,8 +312,10 @@ class SpanRow(Base):
     end: Mapped[int]
     type: Mapped[str]
     surface: Mapped[str]
+    elsewhere: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
+    """Its author had the same words proposed in other sentences."""
     origin: Mapped[str] = mapped_column(default="new")
-    """new · accepted · retyped · moved · kept · confirmed · first · second · other"""
+    """new · accepted · retyped · moved · identical · kept · confirmed · first · second · other"""
 
 
 class FlagRow(Base):

@@ -51,6 +51,12 @@ def with_sentence(session: Session, task_id: int) -> tuple[Task | None, Sentence
     return (None, None) if row is None else (row[0], row[1])
 
 
+def sentence_at(session: Session, task_id: int, *, campaign_id: int, stage: str) -> SentenceRow | None:
+    """Return the sentence of a task, None if the task is of another campaign or stage."""
+    query = sa.select(SentenceRow).join(Task, Task.sentence_id == SentenceRow.id)
+    return session.scalar(query.where(Task.id == task_id, Task.campaign_id == campaign_id, Task.stage == stage))
+
+
 def of_sentence(session: Session, sentence_id: int) -> dict[str, Task]:
     """Return the tasks of a sentence by stage."""
     return {task.stage: task for task in session.scalars(sa.select(Task).where(Task.sentence_id == sentence_id))}

@@ -19,7 +19,7 @@ it automatically. If you only doubt it, press `!` and write why. Add what is mis
 the check once every ringed span is confirmed, changed or flagged. The line below the sentence says why it was marked.
 
 Some sentences come without spans (marked *blind*): label them from scratch. They measure how well two people agree.
-You never check your own sentences. `?` lists all keys.
+You never check your own sentences. `:` opens the guidelines, `?` lists all keys.
 """,
 )
 if campaign:

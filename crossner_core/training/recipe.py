@@ -287,6 +287,8 @@ def source_key(recipe: Recipe, data: TrainingData, fingerprint: str) -> str:
     parts = source_options(recipe)
     parts |= {"encoder": fingerprint}
     parts |= {"train": corpus_hash(data.source_train), "dev": corpus_hash(data.source_dev)}
+    if recipe.source_unmarked == "unknown":
+        parts |= {"annotated": [sorted(source.types) for source in data.sources]}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 

@@ -44,7 +44,10 @@ _LATER_SETTINGS = {
     "doubt_below": 0.5,
     "model_floor": 0.3,
     "model_gain": 0.0,
+    "model_error": 0.15,
 }  # settings the golden version had not
+_LATER_OF_RECIPES = {"source_unmarked": "outside"}
+_LATER_OF_WORK = {"example": False}
 _LATER_OF_FINDINGS = {"proposed_probability": None, "present_probability": None, "history": []}
 OLD_STORE, OLD_ARCHIVE = kept.FOLDER / "old_store.sql.gz", kept.FOLDER / "old_archive.zip"
 CAMPAIGN = (
@@ -143,7 +146,10 @@ def read_back(rows_: Mapping[str, list[dict[str, Any]]]) -> Iterator[tuple[Any, 
         yield result, kept.plain(RunResult.from_dict(result).to_dict())
     for played in rows_["simulation"]:
         settings = json.loads(played["settings"])
-        yield settings, kept.plain(Simulation.from_dict(settings).to_dict())
+        again = kept.plain(Simulation.from_dict(settings).to_dict())
+        later = _LATER_OF_RECIPES.items()
+        again["recipe"] = {key: value for key, value in again["recipe"].items() if (key, value) not in later}
+        yield settings, again
 
 
 def payloads(folder: Path) -> list[dict[str, Any]]:
@@ -207,12 +213,27 @@ def without_times(found: Mapping[str, Any]) -> dict[str, Any]:
         for question in (asked for task in line["tasks"] for asked in task["questions"]):
             if question.get("asks") == "both":  # what the golden version had no word for
                 del question["asks"]
+        for work in (work for task in line["tasks"] for work in task["annotations"]):
+            for part in (work, *(version["work"] for version in work["versions"])):
+                for name, default in _LATER_OF_WORK.items():
+                    if part.get(name, ...) == default:
+                        del part[name]
         line["second_look"] = [
             {key: value for key, value in finding.items() if _LATER_OF_FINDINGS.get(key, ...) != value}
             for finding in line["second_look"]
         ]
+        for span in _marked(line):
+            if span.get("elsewhere") is False:
+                del span["elsewhere"]  # a later field, at its default
     files["snapshots.json"] = [{**one, "created_at": ""} for one in files["snapshots.json"]]
     return files
+
+
+def _marked(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield every span of a line of an archive's sentences."""
+    for task in line["tasks"]:
+        for annotation in task["annotations"]:
+            yield from annotation["spans"]
 
 
 def contents(data: bytes) -> dict[str, Any]:

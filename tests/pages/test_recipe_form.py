@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from crossner_core.models.registry import architecture, architecture_ids, architecture_title
 from crossner_core.options.base import matters
+from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.registry import setting_ids
 from tests.support.paths import ROOT
@@ -172,3 +173,27 @@ def test_help_of_a_run_groups_its_flags(capfd: pytest.CaptureFixture[str]) -> No
     own = said.split("Only with architecture label_aware:")[1].split(":\n")[0]
     assert "--label-size" in own and "--batch-size" not in own
     assert all(f"--{spec.name.replace('_', '-')} " in said for spec in fields(Recipe))
+
+
+def _review_page() -> None:
+    import streamlit as st
+
+    from crossner_core.options.label_review import LabelReviewOptions
+    from pages.parts.model.recipe_form import option_inputs
+
+    st.session_state["values"] = option_inputs(LabelReviewOptions, "review", only=("judge", "repeats", "alike"))
+
+
+def test_option_inputs_show_titles_and_return_the_stored_choice() -> None:
+    page = AppTest.from_function(_review_page).run()
+    assert [each.label for each in page.number_input] == ["Reshuffles", "Similarity threshold"]
+    (model,) = page.selectbox
+    assert model.label == "Checking model" and model.options[0] == "linear classifier (seconds)"
+    model.select_index(1)
+    page.run()
+    assert page.session_state["values"]["judge"] == "tagger"
+
+
+def test_changed_options_are_listed_by_their_titles() -> None:
+    changed = other_than_default(LabelReviewOptions, {"judge": "tagger", "alike": 0.7, "folds": 5})
+    assert changed == "checking model tagger trained anew (minutes), similarity threshold 0.7"

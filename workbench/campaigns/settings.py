@@ -49,18 +49,19 @@ class CampaignSettings:
     blind_share: float = setting(
         0.1,
         "Blind share",
-        "Share of sentences that annotator 2 annotates blind.",
+        "Share of sentences that annotator 2 annotates without annotator 1's spans: they measure real agreement.",
         flag="blind",
         min=0,
         max=1,
         percent=True,
     )
     control_share: float = setting(
-        0.1, "Control share", "Share of sentences whose suggestions are withheld.",
+        0.1, "Control share",
+        "Share of sentences whose suggestions are withheld: they show what suggestions change in people's work.",
         flag="control", min=0, max=1, percent=True,
     )  # fmt: skip
     lease_minutes: int = setting(
-        30, "Lease, minutes", "Minutes until the sentence of an inactive person is released.",
+        30, "Lease, minutes", "Minutes until the sentence of an inactive person is free for others.",
         min=1, max=7 * 24 * 60,
     )  # fmt: skip
     seed: int = setting(0, "Seed", "Random seed of the campaign.", group="new", min=0, max=2**31 - 1)
@@ -71,11 +72,13 @@ class CampaignSettings:
         fits=_is_address, allowed="an address that begins with http:// or https://, or nothing",
     )  # fmt: skip
     gazetteer: str | None = setting(
-        None, "Gazetteer", "Compiled gazetteer that is queried first, by name (see workbench gazetteer list).",
+        None, "Gazetteer", "Compiled gazetteer whose names are looked up first (see workbench gazetteer list).",
         fits=is_name, allowed="the name of a compiled gazetteer (see workbench gazetteer list), or nothing",
         empty="none: the bundled DBpedia sample",
     )  # fmt: skip
-    suggestions_on: bool = setting(True, "Show suggestions to annotator 1", "Whether annotator 1 sees suggestions.")
+    suggestions_on: bool = setting(
+        True, "Show suggestions to annotator 1", "Whether annotator 1 sees what links, gazetteers and models suggest."
+    )
     hint_below: float = setting(
         0.4, "Hints below", "Proposals with a lower probability are shown as hints.", min=0, max=1, percent=True
     )
@@ -91,6 +94,15 @@ class CampaignSettings:
         0.0,
         "New model better by",
         "How much higher a new model's dev F1 must be than that of the model that suggests now.",
+        min=0,
+        max=1,
+        percent=True,
+    )
+    model_error: float = setting(
+        0.15,
+        "Models suggest up to calibration error",
+        "Calibration error on dev up to which a new model suggests without being asked to; one whose probabilities "
+        "were not calibrated does not. 1: always.",
         min=0,
         max=1,
         percent=True,

@@ -87,6 +87,7 @@ class AnnotationRecord(Record):
     rejected: tuple[Rejected, ...]
     decisions: tuple[DecisionRecord, ...]
     versions: tuple[VersionRecord, ...]
+    example: Truth = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,7 @@ class PastDecision(Record):
     by: Text
     at: Text
     split: Annotated[Text, among(SPLITS)]
+    key: Text = ""
 
 
 @dataclass(frozen=True, slots=True)

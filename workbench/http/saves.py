@@ -1,10 +1,11 @@
-"""The routes by which the span editor saves, gets its next sentences and asks: JSON in, JSON out, no script runs."""
+"""The routes by which parts in the browser save and get what is next: JSON in, JSON out, no script runs."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import anyio
@@ -18,7 +19,7 @@ from db.engine import Store
 from workbench.accounts.actors import Actor
 from workbench.http import cookies
 from workbench.http.headers import same_origin
-from workbench.labelling import outbox, screen
+from workbench.labelling import outbox, reviewing, screen
 from workbench.settings import Settings, open_store
 
 log = logging.getLogger(__name__)
@@ -35,13 +36,29 @@ _OTHER_SITE = "This message came from another site and was refused."
 _OTHER_PERSON = "Somebody else has signed in with this browser; reload the page."
 
 
-_Use = Callable[[Store, Actor, object], screen.Answer]
-"""A use case that answers a person's message."""
+_Use = Callable[[Store, Actor, int, str, object], object]
+"""A use case: store, actor, campaign, the stage or queue that the path names, and the message."""
+
+
+def _ask(store: Store, actor: Actor, campaign_id: int, _stage: str, message: object) -> screen.Answer:
+    return screen.ask(store, actor, campaign_id, message)
+
+
+_USES: Mapping[str, _Use] = {
+    "/labelling/{campaign:int}/{part:str}": screen.answer,
+    "/labelling/{campaign:int}/{part:str}/questions": _ask,
+    "/label-review/{campaign:int}/{part:str}": reviewing.answer,
+}
 
 
 def address(campaign_id: int, stage: str) -> str:
     """Return the path to which the editor of a campaign's stage posts its messages."""
     return f"/labelling/{campaign_id}/{stage}"
+
+
+def review_address(campaign_id: int, check_id: str) -> str:
+    """Return the path to which the label review of a queue posts its messages."""
+    return f"/label-review/{campaign_id}/{check_id}"
 
 
 class Saves:
@@ -52,29 +69,9 @@ class Saves:
         self._slots: anyio.CapacityLimiter | None = None
 
     def routes(self) -> list[Route]:
-        return [
-            Route("/labelling/{campaign:int}/{stage:str}", self.save, methods=["POST"]),
-            Route("/labelling/{campaign:int}/adjudicate/questions", self.ask, methods=["POST"]),
-        ]
+        return [Route(path, partial(self.save, use), methods=["POST"]) for path, use in _USES.items()]
 
-    async def save(self, request: Request) -> Response:
-        """Check the request, then apply its message in a thread."""
-
-        def apply(store: Store, actor: Actor, message: object) -> screen.Answer:
-            return screen.answer(store, actor, *where, message)
-
-        where = request.path_params["campaign"], request.path_params["stage"]
-        return await self._received(request, apply)
-
-    async def ask(self, request: Request) -> Response:
-        """Check the request, then ask its question in a thread."""
-
-        def put(store: Store, actor: Actor, message: object) -> screen.Answer:
-            return screen.ask(store, actor, request.path_params["campaign"], message)
-
-        return await self._received(request, put)
-
-    async def _received(self, request: Request, use: _Use) -> Response:
+    async def save(self, use: _Use, request: Request) -> Response:
         """Check origin, form token and size, then hand the message to the use case in a thread."""
         if not same_origin(request.headers, required=True):
             return _problem(403, _OTHER_SITE)
@@ -86,16 +83,16 @@ class Saves:
             return _problem(413, f"The message is larger than {LARGEST_MESSAGE:,} bytes; nothing of it was saved.")
         if self._slots is None:
             self._slots = anyio.CapacityLimiter(_THREADS)
-        return await anyio.to_thread.run_sync(
-            self._answer, request.state.actor, request.path_params["campaign"], use, body, limiter=self._slots
-        )
+        campaign_id, part = request.path_params["campaign"], request.path_params["part"]
+        answer = partial(self._answer, use, request.state.actor, campaign_id, part, body)
+        return await anyio.to_thread.run_sync(answer, limiter=self._slots)
 
-    def _answer(self, actor: Actor, campaign_id: int, use: _Use, body: bytes) -> Response:
+    def _answer(self, use: _Use, actor: Actor, campaign_id: int, part: str, body: bytes) -> Response:
         try:
             message = parse(body.decode("utf-8"), "JSON")
             if outbox.is_of_another(actor, message):
                 return _problem(409, _OTHER_PERSON, reason="reload")
-            answer = use(open_store(self.settings), actor, message)
+            answer = use(open_store(self.settings), actor, campaign_id, part, message)
         except UnicodeDecodeError as error:
             return _problem(400, f"The message is not UTF-8: {error.reason} at byte {error.start}.")
         except BadInput as error:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
 from db import annotation_rows, question_rows, task_rows
 from db.engine import Session, Store
-from db.tables import ASKED, Annotation, Question, Task
+from db.tables import ASKED, Annotation, Campaign, Question, Task
 from db.types import now
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import ARBITERS, LABELLERS, OVERSEERS
+from workbench.campaigns.domains import domain_of
 from workbench.labelling.handout import lease_end
 from workbench.labelling.items import layers_of
 from workbench.labelling.steps import find_task
@@ -119,7 +120,7 @@ def my_questions(store: Store, actor: Actor, campaign_id: int) -> tuple[Question
         who = {"campaign_id": campaign.id, "user_id": current.id}
         threads = {thread[0].id: thread for thread in question_rows.put_to(session, **who)}
         threads |= {thread[0].id: thread for thread in question_rows.asked_by(session, **who)}
-        views = _question_views(session, list(threads.values()), current)
+        views = _question_views(session, list(threads.values()), current, campaign)
         return tuple(sorted(views, key=lambda view: (view.closed, view.my_answer is not None, -view.id)))
 
 
@@ -128,7 +129,7 @@ def open_questions(store: Store, actor: Actor, campaign_id: int) -> tuple[Questi
     require(actor, "expert")
     with store.read() as session:
         current, campaign = enter(session, actor, campaign_id, "expert")
-        return tuple(_question_views(session, question_rows.open_in(session, campaign.id), current))
+        return tuple(_question_views(session, question_rows.open_in(session, campaign.id), current, campaign))
 
 
 def parked(store: Store, actor: Actor, campaign_id: int) -> tuple[ParkedView, ...]:
@@ -186,10 +187,12 @@ def _question(session: Session, actor: Actor, question_id: int, *roles: str) -> 
     return question, task, current
 
 
-def _question_views(session: Session, threads: Sequence[question_rows.Thread], actor: Actor) -> list[QuestionView]:
+def _question_views(
+    session: Session, threads: Sequence[question_rows.Thread], actor: Actor, campaign: Campaign
+) -> list[QuestionView]:
     sentences = annotation_rows.sentences_of_tasks(session, [question.task_id for question, _, _ in threads])
     layers = layers_of(session, [row.id for row in sentences.values()])
-    views = []
+    views, titles = [], domain_of(campaign).titles
     for question, asker, answers in threads:
         row = sentences[question.task_id]
         mine = next((given.text for given, person in answers if person.id == actor.id), None)
@@ -206,13 +209,14 @@ def _question_views(session: Session, threads: Sequence[question_rows.Thread], a
                 closed=question.closed_at is not None,
                 answers=tuple(AnswerView(p.display_name, given.text, given.answered_at) for given, p in answers),
                 my_answer=mine,
-                first=_in_words(layers[row.id].first),
-                second=_in_words(layers[row.id].second),
+                first=_in_words(layers[row.id].first, titles),
+                second=_in_words(layers[row.id].second, titles),
                 asks=question.asks,
             )
         )
     return views
 
 
-def _in_words(annotation: Annotation | None) -> tuple[str, ...]:
-    return tuple(f"{span.surface} ({span.type})" for span in annotation.spans) if annotation else ()
+def _in_words(annotation: Annotation | None, titles: Mapping[str, str]) -> tuple[str, ...]:
+    spans = annotation.spans if annotation else ()
+    return tuple(f"{span.surface} ({titles.get(span.type, span.type)})" for span in spans)

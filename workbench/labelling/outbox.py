@@ -23,6 +23,7 @@ from workbench.labelling.events import Event, read_outbox, rejection
 from workbench.labelling.items import build, layers_of
 from workbench.labelling.saving import save
 from workbench.labelling.work import Work, parse_work
+from workbench.suggestions import identical
 
 log = logging.getLogger(__name__)
 
@@ -223,7 +224,11 @@ def _write(scene: _Scene) -> None:
     else:
         steps.hold(session, scene.campaign, scene.actor, scene.task)
     annotation = scene.mine or annotation_rows.add(session, task_id=scene.task.id, user_id=scene.actor.id)
-    save(session, annotation, work, scene.task, revision=event.revision, client=event.client, filled=scene.filled)
+    before = save(
+        session, annotation, work, scene.task, revision=event.revision, client=event.client, filled=scene.filled
+    )
+    if scene.stage == "annotate" and work.proposed_elsewhere.keys() != before:
+        identical.follow(session, scene.actor, scene.campaign, scene.row, before, work.proposed_elsewhere)
     annotation.active_ms += event.active_ms
     annotation.keystrokes += event.keystrokes
     if event.kind == "submit":

@@ -68,6 +68,8 @@ def check_work(session: Session, task: Task, work: Work, *, submitting: bool) ->
         check_choices(layers.units, work.decisions, work.plain_spans, complete=submitting)
     elif work.decisions:
         raise BadInput("Decisions belong to the adjudication; there are none at this stage.")
+    elif work.example:
+        raise BadInput("Examples are gold, which the expert marks; there are none at this stage.")
     settled = task.stage == "adjudicate" and bool(work.decisions)
     if submitting and not work.spans and not work.no_entities and not settled:
         raise BadInput("Nothing is marked; confirm that the sentence has no entities, or mark one.")

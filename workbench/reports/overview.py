@@ -10,6 +10,7 @@ from crossner_core.evaluation.agreement import Layers as AgreementLayers
 from crossner_core.schema import Span
 from db import campaign_rows, layer_rows, people_rows
 from db.engine import Session, Store
+from db.layer_rows import SentenceMarks
 from db.tables import Annotation, Campaign, SentenceRow
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
@@ -79,7 +80,7 @@ def overview(store: Store, actor: Actor, campaign_id: int) -> Overview:
     require(actor, *OVERSEERS)
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
-        rows = layer_rows.sentences(session, campaign_id)
+        rows = layer_rows.marks(session, campaign_id)
         counts = campaign_rows.task_counts(session, [campaign_id])
         splits = campaign_rows.sentence_counts(session, [campaign_id])
         submitted = _submitted(session, campaign_id)
@@ -116,26 +117,28 @@ def _authors(submitted: Submitted) -> set[int]:
 
 
 def _material(
-    session: Session, campaign: Campaign, rows: list[SentenceRow], submitted: Submitted
+    session: Session, campaign: Campaign, rows: list[SentenceMarks], submitted: Submitted
 ) -> tuple[Material, ...]:
-    """Return what the figures are counted from, one for each sentence."""
-    links, suggestions = layer_rows.links(session, campaign.id), layer_rows.suggestions(session, campaign.id)
+    """Return what the figures are counted from, one for each sentence that was pre-annotated or worked on."""
+    links, suggestions = layer_rows.link_counts(session, campaign.id), layer_rows.suggestions(session, campaign.id)
 
-    def spans(stage: str, row: SentenceRow) -> tuple[Span, ...] | None:
+    def spans(stage: str, row: SentenceMarks) -> tuple[Span, ...] | None:
         pair = submitted[stage].get(row.id)
         return spans_of(pair[1]) if pair else None
 
     made, shown = [], shown_to_people(campaign)
     for row in rows:
+        if not row.preannotated and not any(row.id in done for done in submitted.values()):
+            continue
         first, second = submitted["annotate"].get(row.id), submitted["check"].get(row.id)
-        best = shown(suggestions.get(row.id, ()))
+        best = shown(suggestions[row.id]) if row.id in suggestions else ()
         rejected = {(r.start, r.end, r.type) for r in first[1].rejected} if first else set()
         made.append(
             Material(
-                preannotated=row.preannotated_at is not None,
+                preannotated=row.preannotated,
                 shown=campaign.suggestions_on and not row.control,
                 blind=row.blind,
-                links=len(links.get(row.id, ())),
+                links=links.get(row.id, 0),
                 suggestions=best,
                 first=spans("annotate", row),
                 rejected=frozenset(rejected),
@@ -161,7 +164,7 @@ def _looked(submitted: Submitted) -> Looked:
     return Looked(counts.total(), counts["confirmed"], counts["changed"], counts["flagged"])
 
 
-def _blind(submitted: Submitted, rows: list[SentenceRow]) -> BlindAgreement:
+def _blind(submitted: Submitted, rows: list[SentenceMarks]) -> BlindAgreement:
     pairs = []
     for id_, (row, second) in submitted["check"].items():
         if row.blind and id_ in submitted["annotate"]:

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = '0017'
-down_revision = '0015'
+down_revision = '0016'
 branch_labels = None
 depends_on = None
 

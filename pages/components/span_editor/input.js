@@ -10,7 +10,7 @@ import { h } from "./dom.js";
 
 const MODIFIERS = ["Shift", "Control", "Alt", "Meta", "CapsLock", "AltGraph", "Dead", "Process"];
 const HASTE = 300; // ms: a second Enter this soon, with no other key between, is a slip of the first
-const READ_ONLY_COMMANDS = ["help", "up", "down", "leave"];
+const READ_ONLY_COMMANDS = ["help", "up", "down", "leave", "wider", "guidelines"];
 
 /** Comment, note on a flag, and reason to skip. */
 export function createFields(editor) {
@@ -91,7 +91,9 @@ export function createCommands(editor) {
       if (!parts.help.hidden) parts.help.scrollIntoView({ block: "nearest" });
     },
     submit: (event) => slips(editor, event.timeStamp) || run({ do: "enter" }),
-    reopen: () => editor.leave(session.reopen),
+    reopen: () => editor.leave(() => session.reopen()),
+    guidelines: () => editor.guidelines.open(),
+    wider: ({ by }) => editor.widen(by),
     up: (action) => vertical(-1, action),
     down: (action) => vertical(1, action),
     leave: () => {

@@ -3,7 +3,7 @@ import { inOrder, overlaps, sameBounds, sameSpan } from "./tokens.js";
 
 /** Empty work, as the server stores it. */
 export function emptyWork() {
-  return { spans: [], rejected: [], flags: [], decisions: [], no_entities: false, comment: "" };
+  return { spans: [], rejected: [], flags: [], decisions: [], no_entities: false, comment: "", example: false };
 }
 
 /** Suggestions with the same bounds and type as one, its sources side by side, best score first. */

@@ -1,7 +1,9 @@
 // The editor's state and its reducer: no DOM, no clock, no network.
 import { count, hintPages, jumpHints, overlaps, sameBounds, sameSpan, splitText, surfaceOf, inOrder } from "./tokens.js";
+import { kindIn, linkIn, nextLink, titleOf } from "./links.js";
 import { alternatives, candidates, emptyWork, isProposed, marksOf, openCandidates, originOf, reasonsOf, unconfirmed, workFromStored } from "./marks.js";
 import { chooseUnit, initialAdjudication, nextUnit, removeOwnSpan, setOwnSpan, undecided, unitExtent, choiceOf } from "./adjudicate.js";
+import { isProposedElsewhere, withIdentical, withoutIdentical } from "./identical.js";
 
 const UNDO_STEPS = 200;
 const NO_RULES = { open: "ask", floor: 0 };
@@ -11,7 +13,7 @@ export function openItem(item, mode, titles = {}, stored = item.work, rules = NO
   const split = splitText(item.text, item.tokens);
   const state = {
     item, mode, titles, rules, split, work: firstWork(item, mode, stored), past: [], future: [], preferred: [],
-    anchor: 0, head: 0, explicit: false, unit: -1, jump: null, confirm: null, pending: null, opened: "none", noting: null, commenting: false, message: "", said: 0,
+    anchor: 0, head: 0, explicit: false, unit: -1, jump: null, confirm: null, pending: null, opened: "none", noting: null, choosing: null, commenting: false, message: "", said: 0,
   };
   return focusFirst(state);
 }
@@ -96,8 +98,10 @@ const ACTIONS = {
   focusMark: (state, { mark }) => focusRange(state, mark),
   focusUnit: (state, { unit }) => say(focusUnit(state, unit), describeUnit(state, unit)),
   type: giveType,
+  link: markLink,
   accept: acceptFocused,
   acceptAll,
+  identical: markIdentical,
   remove: removeFocused,
   restore: (state, { span }) => putBack(state, span),
   alternative: nextAlternative,
@@ -106,6 +110,7 @@ const ACTIONS = {
   note: setNote,
   none: noEntities,
   comment: writeComment,
+  example: toggleExample,
   jump: startJump,
   hint: jumpTo,
   undo: (state) => travel(state, "past", "future", "Undone."),
@@ -120,7 +125,7 @@ export function reduce(state, action) {
   if (state.mode === "view" && !READING.has(action.do)) return say(state, "Read only.");
   const handler = ACTIONS[action.do];
   if (!handler) return state;
-  const next = handler({ ...state, submit: false, noting: null }, action);
+  const next = handler({ ...state, submit: false, noting: null, choosing: null }, action);
   const pending = next.pending === state.pending ? null : next.pending;
   const asked = action.do === "enter" || action.do === "none" ? next.confirm : null;
   const message = next.said === state.said ? "" : next.message;
@@ -188,7 +193,7 @@ function unlessReplacing(state, span) {
   if (!replaced.length || moves || (state.pending && sameSpan(state.pending, span))) return null;
   const old = replaced.map((one) => `${words(state, one)} (${typeTitle(state, one.type)})`).join(" and ");
   const made = `${words(state, span)} (${typeTitle(state, span.type)})`;
-  return say({ ...state, pending: span }, `${made} would replace ${old}: the same key or Enter replaces, Esc drops it.`);
+  return say({ ...state, pending: span }, `${made} would replace ${old}, as spans neither overlap nor nest: the same key or Enter replaces, Esc drops it.`);
 }
 
 function giveOwnType(state, type, mark) {
@@ -198,6 +203,22 @@ function giveOwnType(state, type, mark) {
   const span = { start: range.start, end: range.end, type, surface: words(state, range) };
   const { work, reopened } = setOwnSpan(state.item, state.work, state.unit, span);
   return afterChoice(state, edit(state, work, `${span.surface}: ${typeTitle(state, type)}.`), reopened);
+}
+
+/** The link under the cursor becomes a span of the type suggested for it, else its type is asked for; off a link, to the next. */
+function markLink(state) {
+  const link = linkIn(state.item, selectionOf(state));
+  if (!link || state.work.spans.some((span) => sameBounds(span, link))) return toNextLink(state);
+  const here = { ...state, anchor: link.start, head: link.end - 1, explicit: true };
+  if (!link.type) return say({ ...here, choosing: kindIn(link.target) }, `No type is suggested for ${titleOf(link.target)}: choose one.`);
+  if (state.mode === "adjudicate") return giveOwnType(here, link.type, null);
+  return unlessReplacing(here, { start: link.start, end: link.end, type: link.type }) ?? putSpan(here, link, link.type, false);
+}
+
+function toNextLink(state) {
+  const link = nextLink(state.item, state.work.spans, state.head);
+  if (!link) return say(state, state.item.links?.length ? "Every link here is a span." : "No links in this sentence.");
+  return say({ ...state, anchor: link.start, head: link.end - 1, explicit: true }, `Link to ${titleOf(link.target)}.`);
 }
 
 function reference(state) {
@@ -274,6 +295,20 @@ function withAccepted(state, marks) {
 
 function withRefused(state, marks) {
   return { ...state.work, rejected: [...state.work.rejected, ...marks.flatMap((one) => rejecting(state, one))] };
+}
+
+/** The focused span's words, or a suggestion's that is taken with it, are marked throughout the sentence and proposed in others. */
+function markIdentical(state) {
+  if (state.mode !== "annotate") return say(state, "Identical words are proposed while annotating.");
+  const mark = focusedMark(state);
+  if (!mark) return say(state, "Nothing is marked here: give it a type first.");
+  const { work, split } = isProposed(mark) ? putSpan(state, mark, mark.type, false) : state;
+  const span = work.spans.find((one) => sameSpan(one, mark));
+  const name = `${span.surface} (${typeTitle(state, span.type)})`;
+  if (isProposedElsewhere(work, span)) return focusRange(edit(state, withoutIdentical(work, span), `${name}: no longer proposed elsewhere.`), span);
+  const { work: all, added } = withIdentical(split, work, span);
+  const here = added.length ? `${added.length} more marked here, ` : "";
+  return focusRange(edit(state, all, `${name}: ${here}proposed in open sentences. Ctrl+Z takes it back.`), span);
 }
 
 function putBack(state, span) {
@@ -357,6 +392,13 @@ function writeComment(state, { text }) {
   if (text === state.work.comment) return state;
   const work = { ...state.work, comment: text };
   return state.commenting ? { ...state, work } : { ...edit(state, work, ""), explicit: state.explicit };
+}
+
+/** An expert's gold that everybody sees beside the guidelines. */
+function toggleExample(state) {
+  if (state.mode !== "adjudicate") return state;
+  const example = !state.work.example;
+  return edit(state, { ...state.work, example }, example ? "An example for all, once submitted." : "No longer an example.");
 }
 
 function noEntities(state) {

@@ -140,11 +140,12 @@ def suggestions_view(actor: Actor, campaign: CampaignView, found: Overview, repo
     if not found.acceptance:
         st.info(report.text("No sentence with suggestions has been submitted yet."))
         return
+    titles = campaign.domain.titles
     table = pd.DataFrame(
         [
             {
                 "source": row.source,
-                "type": row.type,
+                "type": titles.get(row.type, row.type),
                 "suggested": row.total,
                 "accepted unchanged": _share(row.accepted, row.total),
                 "accepted": row.accepted,
@@ -206,7 +207,7 @@ def _share(part: int, whole: int) -> str:
 
 VIEWS = {
     "Progress": progress_view,
-    "The four shares": shares_view,
+    "Comparison with the paper": shares_view,
     "Agreement": agreement_view,
     "Suggestions": suggestions_view,
     "Effort": effort_view,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, fields
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -18,7 +19,9 @@ from pages import shell
 from pages.components.marked_text import as_text
 from workbench.runs.recipe_names import (
     architecture_name,
+    choice_name,
     field_name,
+    field_title,
     other_than_default,
     setting_name,
     setting_title,
@@ -37,7 +40,6 @@ _GROUP_TITLES = {
 _SEVERAL = ("source",)
 Offered = Sequence[str] | Mapping[str, str]
 """Values to choose from, with words for them if it is a mapping."""
-_CHOICE_NAMES = {"architecture": architecture_name, "setting": setting_name}
 
 
 def recipe_inputs(
@@ -132,8 +134,8 @@ def _standing(config: type, key: str, given: Mapping[str, Any], begin: Mapping[s
 def _sections(rest: Sequence[Field[Any]], values: Mapping[str, Any]) -> dict[str, list[str]]:
     """Sort fields by what they belong to: this architecture, this setting, else their group."""
     own = {
-        "architecture": f"Options of {architecture_name(values['architecture'])}",
-        "setting": f"Options of “{setting_name(values['setting'])}”",
+        "architecture": f"{architecture_name(values['architecture'])} options",
+        "setting": f"{setting_name(values['setting'])} options",
     }
     groups: dict[str, list[str]] = {title: [] for title in (*own.values(), *_GROUP_TITLES.values())}
     for spec in rest:
@@ -157,7 +159,7 @@ def _input(spec: Field[Any], begin: Any, key: str, offered: Offered | None, is_f
     choices = tuple(offered or spec.metadata["choices"] or ())
     if choices:
         start = choices.index(begin) if begin in choices else 0
-        named = _CHOICE_NAMES.get(spec.name, field_name if offered is None else str)
+        named = str if offered is not None else partial(choice_name, spec)
         return st.selectbox(
             label, choices, index=start, format_func=named, accept_new_options=bool(offered) and is_free, **shared
         )
@@ -197,7 +199,8 @@ def _label(spec: Field[Any]) -> str:
     """Name a field, without the prefix of the only architecture or setting that it is for."""
     owners = (f"{id}_" for allowed in spec.metadata["only"].values() for id in allowed if isinstance(id, str))
     short = next((spec.name.removeprefix(owner) for owner in owners if spec.name.startswith(owner)), spec.name)
-    return field_name(short).capitalize()
+    name = field_title(spec, short=short)
+    return name[:1].upper() + name[1:]
 
 
 def _list_input(

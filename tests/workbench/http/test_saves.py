@@ -374,3 +374,26 @@ def test_annotators_and_other_sites_ask_nothing(
     annotator = browser_of(server, store, people["ann1"], expert.tab.campaign_id)
     assert annotator.post(message, stage=path).status_code == 403
     assert adjudication.open_questions(store, people["eva"], expert.tab.campaign_id) == ()
+
+
+def test_label_review_goes_through_the_same_checks(
+    store: Store, server: TestClient, people: People, campaign: int
+) -> None:
+    token = give_session(store, people["eva"])
+    sent = {"origin": ORIGIN, TOKEN_HEADER: form_token(token), "cookie": f"{SESSION_COOKIE}={token}"}
+    path, message = f"/label-review/{campaign}/near_duplicates", {"client": "tab", "events": [], "ask": True}
+
+    def post(body: Any = message, **changed: str) -> Any:
+        headers = sent | {name.replace("_", "-"): value for name, value in changed.items()}
+        return server.post(path, content=json.dumps(body).encode(), headers=headers)
+
+    answer = post()
+    assert (answer.status_code, answer.json()["progress"]) == (200, {"done": 0, "left": 0})
+    assert post(cookie="").status_code == 401
+    assert post(origin="https://evil.example").status_code == 403
+    assert post(x_form_token="0").json()["reason"] == "reload"
+    assert post(message | {"user": people["ann1"].id}).status_code == 409
+    assert post({"events": []}).status_code == 400
+    annotator = give_session(store, people["ann1"])
+    refused = post(cookie=f"{SESSION_COOKIE}={annotator}", x_form_token=form_token(annotator))
+    assert refused.status_code == 403 and "expert" in refused.json()["problem"]

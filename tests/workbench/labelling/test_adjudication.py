@@ -155,7 +155,7 @@ def test_questions_wait_for_both_annotators_and_come_last(store: Store, people: 
     assert [item["task"] for item in tab.items(6)] == [*order[1:], order[0]]
     (mine,) = adjudication.my_questions(store, people["ann1"], campaign)
     assert (mine.id, mine.text, mine.mine, mine.my_answer) == (question, "A stage name?", False, None)
-    assert mine.first == mine.second == ("Mara Vell (musicalartist)", "The Tin Gulls (band)", "Oslo (location)")
+    assert mine.first == mine.second == ("Mara Vell (musical artist)", "The Tin Gulls (band)", "Oslo (location)")
     assert adjudication.my_questions(store, people["ann3"], campaign) == ()
     with pytest.raises(NotAllowed, match="two annotators"):
         adjudication.answer(store, people["ann3"], question, "me too")
