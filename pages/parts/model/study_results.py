@@ -29,7 +29,7 @@ from workbench.runs.recipe_names import MACHINE, field_name, recipe_value
 from workbench.runs.studies import StudyView
 
 _STATE_WORDS = {
-    "queued": "waiting",
+    "queued": "queued",
     "running": "running",
     "failed": "failed",
     "cancelled": "cancelled",
