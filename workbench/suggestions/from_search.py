@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from crossner_core.errors import BadInput, NotFound, UnknownType
 from crossner_core.schema import Sentence, Span
@@ -25,6 +25,7 @@ from workbench.data.values import sentence_of
 from workbench.suggestions.by_people import open_sentences, withdraw_source, write_suggestions
 
 MOST_SENTENCES = 10_000
+_NAMED = 5
 (_KIND,) = SEARCH.kinds
 
 
@@ -67,12 +68,20 @@ class Preview:
         return Counter(place.surface for place in self.places)
 
 
+class _Row(NamedTuple):
+    type: str
+    sentence_id: int
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """What one search proposed: its source, its types, how many suggestions, and how many of them are begun."""
+    """What one search proposed: its source, some of the texts, the types, how many suggestions, how many are begun."""
 
     source: str
     words: str
+    texts: tuple[str, ...]
     types: tuple[str, ...]
     suggestions: int
     begun: int
@@ -144,10 +153,13 @@ def proposed(store: Store, actor: Actor, campaign_id: int) -> tuple[Proposed, ..
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        rows = suggestion_rows.of_kind(session, campaign_id, _KIND)
-        still = open_sentences(session, campaign_id, {id_ for _, _, id_, _ in rows})
-        sources = dict.fromkeys(source for source, _, _, _ in rows)
-        return tuple(_proposed(source, rows, still) for source in sources)
+        by_source: dict[str, list[_Row]] = {}
+        for source, type, sentence_id, start, end in suggestion_rows.of_kind(session, campaign_id, _KIND):
+            by_source.setdefault(source, []).append(_Row(type, sentence_id, start, end))
+        still = open_sentences(session, campaign_id, {row.sentence_id for rows in by_source.values() for row in rows})
+        some = {row.sentence_id for rows in by_source.values() for row in rows[:_NAMED]}
+        named = {row.id: sentence_of(row) for row, _ in search_rows.sentences(session, sorted(some))}
+        return tuple(_proposed(source, rows, still, named) for source, rows in by_source.items())
 
 
 def withdraw(store: Store, actor: Actor, campaign_id: int, source: str) -> tuple[int, int]:
@@ -206,12 +218,13 @@ def _place(sentence_id: int, sentence: Sentence, span: Span, others: Sequence[Su
     )
 
 
-def _proposed(source: str, rows: Sequence[tuple[str, str, int, int]], still: Collection[int]) -> Proposed:
-    own = [(kind, id_) for name, kind, id_, _ in rows if name == source]
+def _proposed(source: str, rows: Sequence[_Row], still: Collection[int], named: Mapping[int, Sentence]) -> Proposed:
+    texts = dict.fromkeys(named[row.sentence_id].surface(row.start, row.end) for row in reversed(rows[:_NAMED]))
     return Proposed(
         source=source,
-        words=re.sub(f"^{_KIND}:", "", source),
-        types=tuple(sorted({kind for kind, _ in own})),
-        suggestions=len(own),
-        begun=sum(id_ not in still for _, id_ in own),
+        words=source.removeprefix(f"{_KIND}:"),
+        texts=tuple(texts),
+        types=tuple(sorted({row.type for row in rows})),
+        suggestions=len(rows),
+        begun=sum(row.sentence_id not in still for row in rows),
     )

@@ -99,6 +99,7 @@ def test_withdrawing_takes_back_the_whole_and_no_other(store: Store, people: Peo
     other, _ = from_search.propose(store, people["res"], shore, Search(text="cello"), "musicalinstrument")
     newest, oldest = from_search.proposed(store, people["res"], shore)
     assert (oldest.source, oldest.types, oldest.suggestions, oldest.begun) == (source, ("band",), 5, 0)
+    assert (oldest.texts, newest.texts) == (("Gulls", "gulls"), ("cello",))
     assert newest.source == other and newest.words.startswith("res, ")
     assert from_search.withdraw(store, people["res"], shore, source) == (5, 0)
     assert suggested(store, people, shore) == {"music-3": ["cello"]}
