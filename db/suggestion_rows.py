@@ -183,14 +183,9 @@ def remove(session: Session, sentence_ids: Collection[int], source: str) -> int:
 
 def of_kind(session: Session, campaign_id: int, kind: str) -> list[tuple[str, str, int, int, int]]:
     """Return (source, entity type, sentence id, start, end) of what sources `KIND:…` suggest, the newest first."""
-    columns = (
-        SuggestionRow.source,
-        SuggestionRow.type,
-        SuggestionRow.sentence_id,
-        SuggestionRow.start,
-        SuggestionRow.end,
-    )
-    query = sa.select(*columns).join(SentenceRow, SentenceRow.id == row.sentence_id)
+    row = SuggestionRow
+    query = sa.select(row.source, row.type, row.sentence_id, row.start, row.end)
+    query = query.join(SentenceRow, SentenceRow.id == row.sentence_id)
     query = query.where(SentenceRow.campaign_id == campaign_id, row.source.startswith(f"{kind}:", autoescape=True))
     return [(a, b, c, d, e) for a, b, c, d, e in session.execute(query.order_by(row.id.desc()))]
 
