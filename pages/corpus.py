@@ -33,7 +33,11 @@ with shell.shown_errors():
             st.warning(as_text(f"{corpus.name}: {corpus.problem}"))
     if not whole:
         st.info("There is no corpus yet. Make one on the machine that runs the workbench:")
-        st.code("workbench corpus build DUMP --name NAME --gazetteer GAZETTEER --domain DOMAIN", language=None)
+        st.code(
+            "workbench corpus build DUMP --name NAME --gazetteer GAZETTEER --domain DOMAIN",
+            language=None,
+            wrap_lines=True,
+        )
         st.stop()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.selectbox("Corpus", list(whole), key="corpus:which")

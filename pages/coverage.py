@@ -31,7 +31,7 @@ with shell.shown_errors():
     ways = [*([_STANDING, _AFRESH] if campaign is not None else []), *([_SET] if sets else [])]
     if not ways:
         st.info("There is neither a campaign nor a data set yet. Import one under Sentences, or by command:")
-        st.code("workbench import FOLDER --dataset NAME --domain DOMAIN", language=None)
+        st.code("workbench import FOLDER --dataset NAME --domain DOMAIN", language=None, wrap_lines=True)
         st.stop()
     way = st.segmented_control("Compare", ways, default=ways[0], key="coverage:way", required=True)
     names = ["", *(view.name for view in gazetteers.list_gazetteers(shell.store(), actor) if not view.problem)]

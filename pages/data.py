@@ -56,4 +56,5 @@ with shell.shown_errors():
     elif campaign is not None:
         _VIEWS[chosen](actor, campaign)
     else:
-        st.info("There is no campaign for you yet. An admin makes one under Campaigns, or adds you to one.")
+        who = "Make one" if actor.role in KEEPERS else "A researcher or an admin makes one"
+        st.info(f"There is no campaign for you yet. {who} under New campaign.")

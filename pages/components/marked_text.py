@@ -39,21 +39,22 @@ def marked_sentence(
     *,
     links: Iterable[Link] = (),
 ) -> str:
-    """Return the text as HTML with its spans marked and named; `notes` are words to show after some of them.
+    """Return the text as HTML with its spans marked and titled; `notes` are words to show after some of them.
 
     `links` are underlined, across spans too, and name their page on hover.
     """
     under = [(*sentence.char_range(link.start, link.end), link.target) for link in sorted(links)]
     colours = {kind.name: kind.color for kind in domain.types} if domain is not None else {}
+    titles = domain.titles if domain is not None else {}
     parts, done = [], 0
     for span in sorted(spans):
         start, end = sentence.char_range(span.start, span.end)
         style = _colours(colours[span.type]) if span.type in colours else _UNKNOWN
-        note = f" · {escape(notes[span])}" if span in notes else ""
+        named = escape(titles.get(span.type, span.type)) + (f" · {escape(notes[span])}" if span in notes else "")
         parts.append(_linked(sentence.text, done, start, under))
         parts.append(
             f'<mark style="{_MARK};{style}">{_linked(sentence.text, start, end, under)}'
-            f'<small style="font-weight:600;margin-inline-start:.4em">{escape(span.type)}{note}</small></mark>'
+            f'<small style="font-weight:600;margin-inline-start:.4em">{named}</small></mark>'
         )
         done = end
     parts.append(_linked(sentence.text, done, len(sentence.text), under))

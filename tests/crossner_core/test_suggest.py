@@ -83,7 +83,7 @@ def test_sources_are_the_files_of_the_package_with_settings_that_have_defaults()
 def test_a_kind_has_one_source_and_an_unknown_source_is_named(toy: SuggestionSource) -> None:
     with pytest.raises(InvalidConfig, match="'link' already belong to the source 'gazetteer'"):
         register(SuggestionSource("other", "Other", "nothing", {"link": "a link"}))
-    with pytest.raises(InvalidConfig, match=r"'nobody'; choose one of gazetteer, imported, model, .*toy"):
+    with pytest.raises(InvalidConfig, match=r"'nobody'; choose one of gazetteer, identical, imported, model, .*toy"):
         base.source("nobody")
     assert words_of("toy:words") == "first word" and words_of("elsewhere") == "elsewhere"
     assert is_trained("model:run 3") and not is_trained("toy:words") and not is_trained("elsewhere")

@@ -24,7 +24,7 @@ LONG = "W" * 6_000
 SCREENS = {
     "ann1": ("welcome", "annotate", "check", "my_work", "account"),
     "eva": ("adjudicate", "my_work", "campaign", "adaptation"),
-    "adm": ("people", "campaigns", "campaign", "data", "domains", "adaptation"),
+    "adm": ("people", "campaigns", "new_campaign", "campaign", "data", "domains", "adaptation"),
 }
 # Selectors, which reach into the components too: the editor stands in a shadow root.
 TRACES = {

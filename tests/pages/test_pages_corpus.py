@@ -55,7 +55,8 @@ def test_corpus_shows_counts_and_sentences_with_links(screen: Open, home: Path) 
     shown = words(test)
     assert "3 pages: 3 kept" in shown and "8 sentences" in shown and "8 of 8 sentences" in shown
     assert 'title="Harrow Bay">Harrow Bay</span>' in shown  # a link without a type
-    assert "musicalartist" in shown and "Page 2, revision 102" in shown and "tinywiki-2-102-300" in shown
+    assert "musical artist" in shown and "musicalartist" not in shown
+    assert "Page 2, revision 102" in shown and "tinywiki-2-102-300" in shown
     assert test.segmented_control[0].options == ["Look"]  # no sampling for experts
 
 

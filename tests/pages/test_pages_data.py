@@ -8,13 +8,15 @@ import zipfile
 from collections.abc import Callable, Iterator
 
 import pytest
+import sqlalchemy as sa
 from streamlit.testing.v1 import AppTest
 
 from crossner_core.domains import builtin_domains, domain_to_toml, load_domain
 from crossner_core.errors import BadInput
-from crossner_core.schema import LabelledSentence, Span, sentence_from_words
+from crossner_core.schema import LabelledSentence, Span, Suggestion, sentence_from_words
 from db import account_rows
 from db.engine import Store
+from db.tables import SentenceRow
 from db.types import now
 from pages import shell
 from pages.components.marked_text import as_text
@@ -22,12 +24,13 @@ from tests.support import builders
 from tests.support.paths import ROOT
 from tests.support.screens import healthy, press, words
 from workbench.accounts import sign_in as signing
-from workbench.accounts.actors import Actor
+from workbench.accounts.actors import SYSTEM, Actor
 from workbench.campaigns import campaigns, domains, sentences
 from workbench.campaigns.domain_drafts import draft_from_toml, draft_to_toml
 from workbench.data import archive, browsing, datasets, exchange
 from workbench.data.searching import PLACES, Search
 from workbench.jobs import queue
+from workbench.suggestions import preannotating
 
 CONLL = "Mara\tB-musicalartist\nVell\tI-musicalartist\nhums\tO\n\nNobody\tO\nclaps\tO\n"
 BAD = "Mara\tB-pilot\nVell\tI-pilot\n"
@@ -71,7 +74,7 @@ def calm_campaign(store: Store, people: dict[str, Actor]) -> int:
 
 @pytest.mark.parametrize(
     ("page", "who"),
-    [("domains", "ann1"), ("campaigns", "res"), ("campaigns", "eva")],
+    [("domains", "ann1"), ("campaigns", "eva"), ("new_campaign", "eva")],
 )
 def test_pages_data_refuse_other_roles(screen: Open, campaign: int, page: str, who: str) -> None:
     test = screen(page, who)
@@ -111,8 +114,22 @@ def test_browse_shows_the_layers_of_a_sentence(
 ) -> None:
     builders.make_gold(store, people, campaign)
     shown = words(screen("data", "res"))
-    for expected in ("Annotator 1 · Ann1", "Annotator 2 · Ann2", "Gold · Eva", ">Mara Vell<small", "musicalartist"):
+    for expected in ("Annotator 1 · Ann1", "Annotator 2 · Ann2", "Gold · Eva", ">Mara Vell<small", ">musical artist"):
         assert expected in shown
+
+
+def test_browse_shows_what_a_submit_left_open(
+    screen: Open, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    campaigns.update_settings(store, people["adm"], campaign, control_share=0)
+    with store.read() as session:
+        first = session.scalars(sa.select(SentenceRow.id).order_by(SentenceRow.position)).first()
+    assert first is not None
+    given = {first: (Suggestion(0, 2, "musicalartist", "model:run 3", 0.6),)}
+    preannotating.add_model_suggestions(store, SYSTEM, campaign, run_id=3, suggestions=given)
+    tab = builders.Tab(store, people["ann1"], campaign, "annotate")
+    tab.do("submit", tab.items()[0], [(4, 7, "band")])
+    assert "Left open at submit: Mara Vell (musicalartist)" in words(screen("data", "res"))
 
 
 def test_browse_shows_user_text_as_text(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:
@@ -311,31 +328,16 @@ def test_domains_keep_a_draft_across_views(screen: Open) -> None:
     assert test.text_area[0].value == "name = "
 
 
-def test_campaigns_make_one_with_its_rules(screen: Open, store: Store, people: dict[str, Actor]) -> None:
-    test = screen("campaigns", "adm")
-    field(test, "Name").set_value("Rails")  # type: ignore[attr-defined]
-    next(one for one in test.selectbox if one.label == "Domain").set_value("politics")
-    test.number_input(key="campaigns:blind_share:new:0").set_value(25)
-    press(test, "Create the campaign")
-    made = campaigns.list_campaigns(store, people["adm"])[0]
-    assert (made.name, made.domain_name, made.blind_share, made.control_share) == ("Rails", "politics", 0.25, 0.1)
-    assert {one.name for one in made.members} == {"ann1", "ann2", "ann3", "eva"}
-
-
-def test_campaigns_next_one_begins_with_the_usual_rules(
+def test_campaigns_researchers_change_members_and_nothing_that_is_an_admins(
     screen: Open, store: Store, people: dict[str, Actor], campaign: int
 ) -> None:
-    test = switch(screen("campaigns", "adm"), "campaigns:view", "New")
-    field(test, "Name").set_value("Rails")  # type: ignore[attr-defined]
-    test.number_input(key="campaigns:blind_share:new:0").set_value(55)
-    field(test, "SPARQL endpoint").set_value("http://localhost:3030/sparql")  # type: ignore[attr-defined]
-    test.checkbox(key="campaigns:suggestions_on:new:0").set_value(False)
-    press(test, "Create the campaign")
-    field(test, "Name").set_value("Roads")  # type: ignore[attr-defined]
-    press(test, "Create the campaign")
-    made = {one.name: one for one in campaigns.list_campaigns(store, people["adm"])}
-    assert (made["Rails"].blind_share, made["Rails"].suggestions_on) == (0.55, False)
-    assert (made["Roads"].blind_share, made["Roads"].endpoint, made["Roads"].suggestions_on) == (0.1, None, True)
+    test = screen("campaigns", "res")
+    parts = next(one for one in test.segmented_control if one.key == "campaigns:part")
+    assert parts.options == ["Members", "Pre-annotation"]
+    assert next(one for one in test.segmented_control if one.key == "campaigns:view").options == ["Change"]
+    test.multiselect(key=f"campaigns:people:{campaign}").set_value([people["ann2"].id])
+    press(test, "Save the members")
+    assert [one.name for one in campaigns.get_campaign(store, people["res"], campaign).members] == ["ann2"]
 
 
 def test_campaigns_change_rules_members_and_archive(

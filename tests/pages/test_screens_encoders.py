@@ -98,7 +98,7 @@ def test_encoders_screen_starts_dapt_on_a_corpus_and_cancels_it(
     test.number_input(key="pretrain:percent").set_value(50.0)
     test.number_input(key="pretrain-dapt-max_steps").set_value(7)
     test = press(test, "Pre-train")
-    assert "waits for the worker" in said(test) and "No worker is alive" in said(test)
+    assert "is queued" in said(test) and "No worker is alive" in said(test)
     (waiting,) = encoders.list_pretrainings(store, actor)
     assert waiting.how == "DAPT with span masking on 50 % of the corpus invented, task level for music"
     assert waiting.options["max_steps"] == 7

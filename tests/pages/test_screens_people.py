@@ -38,6 +38,13 @@ def press(screen: AppTest, label: str) -> AppTest:
     return screen.run()
 
 
+OVERSEEN = [
+    "Overview and queue",
+    "Corpora and gazetteer",
+    "Adaptation and encoders",
+    "Compare and errors",
+    "Studies",
+]
 SCREENS = [screen for section in SECTIONS.values() for screen in section if (PAGES / f"{screen.file}.py").exists()]
 
 
@@ -244,9 +251,44 @@ def test_page_list_gives_each_role_its_screens() -> None:
     assert seen["annotator"] == common | {"annotate", "check", "my_work"}
     overseen = {"campaign", "queue", "corpus", "coverage", "overlap"}
     overseen |= {"adaptation", "compare", "errors", "studies", "encoders"}
-    assert seen["expert"] == seen["annotator"] | overseen | {"adjudicate", "second_look"}
-    assert seen["researcher"] == common | overseen | {"data", "domains"}
-    assert seen["admin"] == seen["researcher"] | {"people", "campaigns", "doctor"}
+    assert seen["expert"] == seen["annotator"] | overseen | {"adjudicate", "label_review"}
+    assert seen["researcher"] == common | overseen | {"data", "domains", "new_campaign", "campaigns"}
+    assert seen["admin"] == seen["researcher"] | {"people", "doctor"}
+
+
+@pytest.mark.parametrize(
+    ("role", "rooms"),
+    [
+        ("annotator", ["Start", "Annotate", "Check", "My work", "Gazetteer"]),
+        ("expert", ["Start", "Annotate", "Check", "Adjudicate", "Label review", "My work", *OVERSEEN]),
+        ("researcher", ["Start", OVERSEEN[0], "Sentences", "Domains", "Campaigns", *OVERSEEN[1:]]),
+        ("admin", ["Start", OVERSEEN[0], "Sentences", "Domains", "Campaigns", *OVERSEEN[1:], "People", "Doctor"]),
+    ],
+)
+def test_sidebar_has_a_link_for_each_room_and_the_account_behind_the_name(
+    monkeypatch: pytest.MonkeyPatch, store: Store, role: str, rooms: list[str]
+) -> None:
+    screen = open_screen(monkeypatch, store, "main", builders.make_person(store, "someone", role))
+    assert not screen.exception, screen.exception
+    links = [(link.proto.label, link.proto.page) for link in screen.sidebar.get("page_link")]
+    assert [label for label, _ in links[:-1]] == rooms
+    assert links[-1][0].endswith(role) and links[-1][1] == "account"
+
+
+def test_closed_page_says_for_whom_it_is_and_whom_to_ask(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People
+) -> None:
+    monkeypatch.setattr(shell, "store", lambda: store)
+
+    def page(actor: object) -> None:
+        from pages import shell
+
+        shell.header("Overview", "")
+        shell.why_closed(actor, "Overview", ("expert", "researcher", "admin"))
+
+    shown = words(AppTest.from_function(page, args=(people["ann1"],)).run())
+    assert "Overview is for experts, researchers and admins; you are signed in as annotator" in shown
+    assert "To get another role, ask Adm." in shown
 
 
 def test_adjudicate_shows_every_expert_the_open_questions_and_closes_them(
@@ -258,10 +300,10 @@ def test_adjudicate_shows_every_expert_the_open_questions_and_closes_them(
     adjudication.ask(store, people["eva"], task, "A stage name?")
     other = builders.make_person(store, "max", "expert")
     campaigns.add_members(store, people["adm"], campaign, [other.id])
-    assert "Asked: A stage name?" in words(
+    assert "You asked both annotators: A stage name?" in words(
         open_screen(monkeypatch, store, "adjudicate", people["eva"], campaign=campaign)
     )
     screen = open_screen(monkeypatch, store, "adjudicate", other, campaign=campaign)
-    assert "Eva asked: A stage name?" in words(screen)
-    assert "asked:" not in words(press(screen, "Close without more answers"))
+    assert "Eva asked both annotators: A stage name?" in words(screen)
+    assert "asked both" not in words(press(screen, "Close without more answers"))
     assert adjudication.open_questions(store, other, campaign) == ()

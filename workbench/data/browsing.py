@@ -9,7 +9,7 @@ from typing import Any
 
 from crossner_core.errors import NotAllowed, NotFound
 from crossner_core.schema import Sentence, Span, Suggestion
-from db import browse_rows, label_review_rows, search_rows
+from db import annotation_rows, browse_rows, label_review_rows, search_rows
 from db.engine import Session, Store
 from db.tables import Annotation
 from workbench.accounts.access import enter
@@ -48,7 +48,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class LayerView:
-    """One person's work at one stage; `flagged` are spans of annotator 1 that annotator 2 doubts."""
+    """One person's work at one stage; `flagged` are spans of annotator 1 that annotator 2 doubts.
+
+    Suggestions that were open at the last submit: `left_open` are those that stayed so, `opened` is what was done with
+    the others (accept, refuse), empty where there were none or nothing is known.
+    """
 
     layer: str
     who: str
@@ -58,6 +62,8 @@ class LayerView:
     spans: tuple[Span, ...]
     flagged: tuple[Span, ...]
     note: str
+    left_open: tuple[Span, ...] = ()
+    opened: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +132,7 @@ def sentence_layers(store: Store, actor: Actor, campaign_id: int, sentence_id: i
             control=row.control,
             blind=row.blind,
             meta={key: value for key, value in row.meta.items() if not key.startswith("_")},
-            work=tuple(_view(stage, work, sentence) for stage, work in browse_rows.work_on(session, row.id)),
+            work=tuple(_view(session, stage, work, sentence) for stage, work in browse_rows.work_on(session, row.id)),
             suggestions=suggestions,
             shown=best_suggestions(suggestions, weights_of(campaign)),
             preannotated=row.preannotated_at is not None,
@@ -152,7 +158,9 @@ def _left_out(session: Session, sentence_id: int) -> str:
     return f"{user.display_name}, {row.decided_at:%Y-%m-%d %H:%M} UTC. {row.why}"
 
 
-def _view(stage: str, work: Annotation, sentence: Sentence) -> LayerView:
+def _view(session: Session, stage: str, work: Annotation, sentence: Sentence) -> LayerView:
+    submitted = [version.work for version in annotation_rows.versions(session, work.id) if "late" not in version.work]
+    last = submitted[-1] if submitted else {}
     note = " ".join(part for part in (work.comment, work.skip_reason) if part)
     return LayerView(
         layer=_LAYER[stage],
@@ -163,4 +171,6 @@ def _view(stage: str, work: Annotation, sentence: Sentence) -> LayerView:
         spans=checked_spans(sentence, work.spans),
         flagged=tuple(Span(flag.start, flag.end, flag.type) for flag in work.flags),
         note=note,
+        left_open=tuple(Span(*span) for span in last.get("left_open", ())),
+        opened=last.get("opened", ""),
     )

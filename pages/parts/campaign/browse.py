@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
+from crossner_core.schema import Span
 from pages import shell
 from pages.components.chosen_row import chosen_row
 from pages.components.concordance import concordance, concordance_columns
@@ -26,6 +28,7 @@ from workbench.labelling.opening import opening as opening_of
 _LAYER_WORDS = {"first": "Annotator 1", "second": "Annotator 2", "gold": "Gold"}
 _STAGE_WORDS = {"annotate": "My annotation", "check": "My check", "adjudicate": "My decision"}
 _STATE_WORDS = {"draft": "not sent yet", "skipped": "skipped", "superseded": "superseded by someone else's work"}
+_OPENED = {"accept": "accepted", "refuse": "refused"}
 _PER_PAGE = 100
 _FEW, _TABLE_HEIGHT = 9, 320
 
@@ -133,14 +136,16 @@ def layers_view(found: SentenceLayers, campaign: CampaignView) -> None:
                 st.text(_who(layer))
                 flagged = dict.fromkeys(layer.flagged, "flagged")
                 st.html(marked_sentence(sentence, layer.spans, domain, flagged))
-                _line("Flagged by annotator 2", ", ".join(_named(found, layer)))
+                _line("Flagged by annotator 2", ", ".join(_named(found, layer.flagged, domain.titles)))
+                _line("Left open at submit", ", ".join(_named(found, layer.left_open, domain.titles)))
+                _line("Open suggestions at submit", _OPENED.get(layer.opened, ""))
                 _line("Note", layer.note)
         with st.container(gap=None):
             nothing = "none" if found.preannotated else "not pre-annotated yet"
             st.text("Suggestions" if found.shown else f"Suggestions · {nothing}")
             sources = {suggestion.span: f"{suggestion.source} {suggestion.score:.2f}" for suggestion in found.shown}
             st.html(marked_sentence(sentence, sources, domain, sources))
-        _more(found)
+        _more(found, domain.titles)
 
 
 def _about(layers: SentenceLayers) -> str:
@@ -162,8 +167,9 @@ def _who(layer: LayerView) -> str:
     return " · ".join(words)
 
 
-def _named(layers: SentenceLayers, layer: LayerView) -> list[str]:
-    return [f"{layers.sentence.surface(flag.start, flag.end)} ({flag.type})" for flag in layer.flagged]
+def _named(layers: SentenceLayers, spans: Iterable[Span], titles: Mapping[str, str]) -> list[str]:
+    surface = layers.sentence.surface
+    return [f"{surface(span.start, span.end)} ({titles.get(span.type, span.type)})" for span in spans]
 
 
 def _line(name: str, value: str) -> None:
@@ -171,7 +177,7 @@ def _line(name: str, value: str) -> None:
         st.text(f"{name}: {value}")
 
 
-def _more(layers: SentenceLayers) -> None:
+def _more(layers: SentenceLayers, titles: Mapping[str, str]) -> None:
     sentence = layers.sentence
     if sentence.links or layers.suggestions or layers.meta:
         with st.expander("Links, all suggestions, metadata"):
@@ -185,7 +191,7 @@ def _more(layers: SentenceLayers) -> None:
                     [
                         {
                             "Suggestion": sentence.surface(suggestion.start, suggestion.end),
-                            "Type": suggestion.type,
+                            "Type": titles.get(suggestion.type, suggestion.type),
                             "Source": suggestion.source,
                             "Score": suggestion.score,
                             "Entity": suggestion.entity or "",

@@ -102,8 +102,10 @@ def draw(view: CoverageView, *, about: Sequence[str]) -> None:
     report.text(counted, caption=True)
     if not overall.gold and not overall.suggested:
         return
-    colours = {kind.name: kind.color for kind in view.domain.types}
-    figure, by_type = coverage_figure(table.per_type, colours), coverage_table(table.per_type, "type")
+    titles = view.domain.titles
+    colours = {titles[kind.name]: kind.color for kind in view.domain.types}
+    rows = {titles.get(name, name): row for name, row in table.per_type.items()}
+    figure, by_type = coverage_figure(rows, colours), coverage_table(rows, "type")
     saved_figure(figure, by_type, name="coverage")
     _table(by_type)
     report.figure(figure)

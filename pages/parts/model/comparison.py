@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 
 import pandas as pd
@@ -15,6 +16,7 @@ from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text, marked_sentence
 from pages.components.rows import opening_row, rows_html
 from pages.components.saved_figure import saved_figure
+from pages.parts.model.runs_of import colours_by_title
 from pages.parts.work.opening import hit_in_address, offer_opening
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import LABELLERS
@@ -41,7 +43,9 @@ def compare_view(actor: Actor, campaign: CampaignView) -> None:
         st.info("Choose two different runs.")
         return
     comparison = _compared(shell.store(), actor, (first.id, second.id), split, (first.finished_at, second.finished_at))
-    domain = campaign.domain
+    domain, titles = campaign.domain, campaign.domain.titles
+    titled = tuple(replace(row, type=titles.get(row.type, row.type)) for row in comparison.types)
+    comparison = replace(comparison, types=titled)
     report = HtmlReport(f"Run {second.id} against run {first.id}", [campaign.name])
     for run in (first, second):
         report.text(run.title)
@@ -143,8 +147,7 @@ def _verdict(comparison: Comparison, report: HtmlReport) -> None:
 
 
 def _by_type(comparison: Comparison, domain: Domain, report: HtmlReport) -> None:
-    colours = {kind.name: kind.color for kind in domain.types}
-    figure = comparison_charts.difference_figure(comparison, colours)
+    figure = comparison_charts.difference_figure(comparison, colours_by_title(domain))
     table = comparison_charts.difference_table(comparison)
     title = f"F1 of run {comparison.second} minus F1 of run {comparison.first}, by entity type"
     line = "Lines are 95 % intervals, one per type: with many types, some exclude zero by chance alone."

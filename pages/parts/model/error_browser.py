@@ -48,6 +48,7 @@ def errors_view(actor: Actor, campaign: CampaignView) -> None:
         return
     speaker, split = chosen
     kinds, types, text = _filter(campaign)
+    titles = campaign.domain.titles
     page_key = f"errors:page:{campaign.id}"
     page = st.session_state.get(page_key, 1)
     errors = errors_browsing.errors_of(
@@ -62,10 +63,10 @@ def errors_view(actor: Actor, campaign: CampaignView) -> None:
         st.info("No error matches this filter." if sum(errors.counts.values()) else "There are no errors.")
     else:
         line = _list(
-            errors, page, page_key, key=f"errors:{campaign.id}:{speaker}:{split}:{kinds}:{types}:{text}:{page}"
+            errors, titles, page, page_key, key=f"errors:{campaign.id}:{speaker}:{split}:{kinds}:{types}:{text}:{page}"
         )
         _one(line, campaign.domain, actor, campaign)
-    _by_type(errors)
+    _by_type(errors, titles)
     make = partial(
         _report, store, actor, campaign, speaker, speaker_line(speaker, runs),
         split=split, kinds=kinds, types=types, text=text,
@@ -112,9 +113,8 @@ def _choose(
 
 
 def _filter(campaign: CampaignView) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    domain, changed = campaign.domain, partial(_first, campaign.id)
+    titles, changed = campaign.domain.titles, partial(_first, campaign.id)
     first, second, third = st.columns([5, 3, 2])
-    titles = {kind.name: kind.title for kind in domain.types}
     with first:
         kinds = st.pills(
             "Error", KINDS, selection_mode="multi", key=f"errors:kinds:{campaign.id}", wrap=True, on_change=changed,
@@ -137,13 +137,13 @@ def _first(campaign_id: int) -> None:
     st.session_state[f"errors:page:{campaign_id}"] = 1
 
 
-def _list(errors: ErrorList, page: int, page_key: str, *, key: str) -> ErrorLine:
+def _list(errors: ErrorList, titles: Mapping[str, str], page: int, page_key: str, *, key: str) -> ErrorLine:
     """Draw the errors that match; return the chosen one, by default the first."""
     ids = [(line.item.sentence.id, line.item.sentence.text, line.gold, line.predicted) for line in errors.lines]
     hit = hit_in_address("errors")
     back_at = next((id_ for id_, line in zip(ids, errors.lines, strict=True) if hit and line.sentence_id == hit), None)
     chosen = chosen_row(
-        error_table(errors),
+        error_table(errors, titles),
         ids,
         key=key,
         first=back_at,
@@ -159,16 +159,16 @@ def _list(errors: ErrorList, page: int, page_key: str, *, key: str) -> ErrorLine
     return errors.lines[0 if chosen is None else ids.index(chosen)]
 
 
-def error_table(found: ErrorList) -> pd.DataFrame:
+def error_table(found: ErrorList, titles: Mapping[str, str]) -> pd.DataFrame:
     """List errors with the words and types of both spans."""
     return pd.DataFrame(
         [
             {
                 "error": line.kind,
                 "in gold": line.surface(line.gold) or None,
-                "gold type": line.gold.type if line.gold else None,
+                "gold type": titles.get(line.gold.type, line.gold.type) if line.gold else None,
                 "predicted": line.surface(line.predicted) or None,
-                "predicted type": line.predicted.type if line.predicted else None,
+                "predicted type": titles.get(line.predicted.type, line.predicted.type) if line.predicted else None,
                 "sentence": line.item.sentence.text,
             }
             for line in found.lines
@@ -201,15 +201,18 @@ def _one(line: ErrorLine, domain: Domain, actor: Actor, campaign: CampaignView) 
             layers_view(browsing.sentence_layers(shell.store(), actor, campaign.id, line.sentence_id), campaign)
 
 
-def _by_type(errors: ErrorList) -> None:
+def _by_type(errors: ErrorList, titles: Mapping[str, str]) -> None:
     if errors.by_type:
         with st.expander("Errors by entity type"):
-            st.dataframe(by_type_table(errors), hide_index=True, height="content")
+            st.dataframe(by_type_table(errors, titles), hide_index=True, height="content")
 
 
-def by_type_table(found: ErrorList) -> pd.DataFrame:
+def by_type_table(found: ErrorList, titles: Mapping[str, str]) -> pd.DataFrame:
     """Count the errors of each kind by entity type (gold's; the predicted one if spurious), most errors first."""
-    rows = [{"entity type": name, **counts, "in all": sum(counts.values())} for name, counts in found.by_type.items()]
+    rows = [
+        {"entity type": titles.get(name, name), **counts, "in all": sum(counts.values())}
+        for name, counts in found.by_type.items()
+    ]
     return pd.DataFrame(rows, columns=["entity type", *KINDS, "in all"])
 
 
@@ -221,7 +224,7 @@ def _report(
     report, domain = HtmlReport("Errors", [campaign.name, who]), campaign.domain
     report.text(summary(errors, split))
     report.heading("Errors by entity type")
-    report.table(by_type_table(errors))
+    report.table(by_type_table(errors, domain.titles))
     shown = f", the first {len(errors.lines)} of them below" if len(errors.lines) < errors.total else ""
     report.heading(f"{errors.total} errors that match the filter{shown}")
     for _, group in groupby(errors.lines, key=lambda line: line.item.sentence.id):

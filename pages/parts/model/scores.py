@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import streamlit as st
@@ -31,7 +32,8 @@ def types_view(actor: Actor, campaign: CampaignView) -> None:
     if run is None:
         return
     measure = "test" if run.test_f1 is not None else "dev"
-    rows = curves.per_type(shell.store(), actor, run.id, measure=measure)
+    per_type = curves.per_type(shell.store(), actor, run.id, measure=measure)
+    rows = [replace(row, type=of.titles.get(row.type, row.type)) for row in per_type]
     result = adaptation.get_run(shell.store(), actor, run.id).result or {}
     scores = Scores.from_dict(result[measure])
     st.caption(
@@ -43,6 +45,7 @@ def types_view(actor: Actor, campaign: CampaignView) -> None:
     confusion = curves.confusion_of(shell.store(), actor, run.id)
     if confusion is None:
         return
+    confusion = confusion.renamed(of.titles)
     st.markdown("**Which type is taken for which** (spans with right boundaries)")
     saved_figure(
         charts.confusion_figure(confusion),
