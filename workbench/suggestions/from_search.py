@@ -102,6 +102,7 @@ def preview(store: Store, actor: Actor, campaign_id: int, search: Search, type: 
                 f"{total:,} sentences match; up to {MOST_SENTENCES:,} can be proposed in. Narrow the search."
             )
         rows = search_rows.sentences(session, ids)
+        titles = domain_of(campaign).titles
         still = open_sentences(session, campaign_id, ids)
         suggested = search_rows.suggestions(session, still)
     ranges = searching.ranges(search, [row.text for row, _ in rows])
@@ -116,7 +117,7 @@ def preview(store: Store, actor: Actor, campaign_id: int, search: Search, type: 
         fresh = [span for span in spans if not any(_is_searched(other, span) for other in others)]
         proposed += len(spans) - len(fresh)
         withheld = row.control and current.role not in KEEPERS
-        places += [_place(row.id, sentence, span, () if withheld else others) for span in fresh]
+        places += [_place(row.id, sentence, span, () if withheld else others, titles) for span in fresh]
     return Preview(len({place.sentence_id for place in places}), tuple(places), begun, inside, proposed)
 
 
@@ -206,14 +207,20 @@ def _is_same(suggestion: SuggestionRow, span: Span) -> bool:
     return (suggestion.start, suggestion.end, suggestion.type) == (span.start, span.end, span.type)
 
 
-def _place(sentence_id: int, sentence: Sentence, span: Span, others: Sequence[SuggestionRow]) -> Place:
+def _place(
+    sentence_id: int, sentence: Sentence, span: Span, others: Sequence[SuggestionRow], titles: Mapping[str, str]
+) -> Place:
     touched = [other for other in others if other.start < span.end and span.start < other.end]
     return Place(
         sentence_id,
         sentence,
         span.start,
         span.end,
-        tuple(f"{sentence.surface(o.start, o.end)} ({o.type}, {o.source} {o.score:.2f})" for o in touched),
+        tuple(
+            f"{sentence.surface(other.start, other.end)} "
+            f"({titles.get(other.type, other.type)}, {other.source} {other.score:.2f})"
+            for other in touched
+        ),
         any(_is_same(other, span) for other in touched),
     )
 

@@ -76,13 +76,13 @@ def test_proposing_names_what_it_touches_and_can_leave_it_out(store: Store, peop
     line = browsing.browse(store, people["res"], shore, Search(text="They saw")).lines[0]
     with store.write() as session:
         rows = [
-            suggestion_values(line.id, Suggestion(2, 4, "song", "dbpedia", 0.6)),
+            suggestion_values(line.id, Suggestion(2, 4, "musicgenre", "dbpedia", 0.6)),
             suggestion_values(line.id, Suggestion(5, 6, "location", "dbpedia", 0.6)),
         ]
         suggestion_rows.add(session, rows)
     search = Search(text="the gulls")
     (first, _, last) = from_search.preview(store, people["eva"], shore, search, "band").places
-    assert (first.overlaps, last.overlaps) == ((), ("The Gulls (song, dbpedia 0.60)",))
+    assert (first.overlaps, last.overlaps) == ((), ("The Gulls (music genre, dbpedia 0.60)",))
     assert not last.repeats
     (oslo,) = (
         place
