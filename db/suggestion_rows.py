@@ -181,14 +181,13 @@ def remove(session: Session, sentence_ids: Collection[int], source: str) -> int:
     return removed
 
 
-def of_kind(session: Session, campaign_id: int, kind: str) -> list[tuple[str, str, int, int]]:
-    """Return (source, entity type, sentence id, start) of the suggestions of the sources `KIND:…`, newest first."""
-    columns = (SuggestionRow.source, SuggestionRow.type, SuggestionRow.sentence_id, SuggestionRow.start)
-    query = sa.select(*columns).join(SentenceRow, SentenceRow.id == SuggestionRow.sentence_id)
-    query = query.where(
-        SentenceRow.campaign_id == campaign_id, SuggestionRow.source.startswith(f"{kind}:", autoescape=True)
-    )
-    return [(a, b, c, d) for a, b, c, d in session.execute(query.order_by(SuggestionRow.id.desc()))]
+def of_kind(session: Session, campaign_id: int, kind: str) -> list[tuple[str, str, int, int, int]]:
+    """Return (source, entity type, sentence id, start, end) of what sources `KIND:…` suggest, the newest first."""
+    row = SuggestionRow
+    query = sa.select(row.source, row.type, row.sentence_id, row.start, row.end)
+    query = query.join(SentenceRow, SentenceRow.id == row.sentence_id)
+    query = query.where(SentenceRow.campaign_id == campaign_id, row.source.startswith(f"{kind}:", autoescape=True))
+    return [(a, b, c, d, e) for a, b, c, d, e in session.execute(query.order_by(row.id.desc()))]
 
 
 def _of_source(query: _Query, campaign_id: int, source: str) -> _Query:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from crossner_core.errors import BadInput, NotFound, UnknownType
 from crossner_core.schema import Sentence, Span
@@ -25,6 +25,7 @@ from workbench.data.values import sentence_of
 from workbench.suggestions.by_people import open_sentences, withdraw_source, write_suggestions
 
 MOST_SENTENCES = 10_000
+_NAMED = 5
 (_KIND,) = SEARCH.kinds
 
 
@@ -67,12 +68,20 @@ class Preview:
         return Counter(place.surface for place in self.places)
 
 
+class _Row(NamedTuple):
+    type: str
+    sentence_id: int
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """What one search proposed: its source, its types, how many suggestions, and how many of them are begun."""
+    """What one search proposed: its source, some of the texts, the types, how many suggestions, how many are begun."""
 
     source: str
     words: str
+    texts: tuple[str, ...]
     types: tuple[str, ...]
     suggestions: int
     begun: int
@@ -93,6 +102,7 @@ def preview(store: Store, actor: Actor, campaign_id: int, search: Search, type: 
                 f"{total:,} sentences match; up to {MOST_SENTENCES:,} can be proposed in. Narrow the search."
             )
         rows = search_rows.sentences(session, ids)
+        titles = domain_of(campaign).titles
         still = open_sentences(session, campaign_id, ids)
         suggested = search_rows.suggestions(session, still)
     ranges = searching.ranges(search, [row.text for row, _ in rows])
@@ -107,7 +117,7 @@ def preview(store: Store, actor: Actor, campaign_id: int, search: Search, type: 
         fresh = [span for span in spans if not any(_is_searched(other, span) for other in others)]
         proposed += len(spans) - len(fresh)
         withheld = row.control and current.role not in KEEPERS
-        places += [_place(row.id, sentence, span, () if withheld else others) for span in fresh]
+        places += [_place(row.id, sentence, span, () if withheld else others, titles) for span in fresh]
     return Preview(len({place.sentence_id for place in places}), tuple(places), begun, inside, proposed)
 
 
@@ -144,10 +154,13 @@ def proposed(store: Store, actor: Actor, campaign_id: int) -> tuple[Proposed, ..
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        rows = suggestion_rows.of_kind(session, campaign_id, _KIND)
-        still = open_sentences(session, campaign_id, {id_ for _, _, id_, _ in rows})
-        sources = dict.fromkeys(source for source, _, _, _ in rows)
-        return tuple(_proposed(source, rows, still) for source in sources)
+        by_source: dict[str, list[_Row]] = {}
+        for source, type, sentence_id, start, end in suggestion_rows.of_kind(session, campaign_id, _KIND):
+            by_source.setdefault(source, []).append(_Row(type, sentence_id, start, end))
+        still = open_sentences(session, campaign_id, {row.sentence_id for rows in by_source.values() for row in rows})
+        some = {row.sentence_id for rows in by_source.values() for row in rows[:_NAMED]}
+        named = {row.id: sentence_of(row) for row, _ in search_rows.sentences(session, sorted(some))}
+        return tuple(_proposed(source, rows, still, named) for source, rows in by_source.items())
 
 
 def withdraw(store: Store, actor: Actor, campaign_id: int, source: str) -> tuple[int, int]:
@@ -194,24 +207,31 @@ def _is_same(suggestion: SuggestionRow, span: Span) -> bool:
     return (suggestion.start, suggestion.end, suggestion.type) == (span.start, span.end, span.type)
 
 
-def _place(sentence_id: int, sentence: Sentence, span: Span, others: Sequence[SuggestionRow]) -> Place:
+def _place(
+    sentence_id: int, sentence: Sentence, span: Span, others: Sequence[SuggestionRow], titles: Mapping[str, str]
+) -> Place:
     touched = [other for other in others if other.start < span.end and span.start < other.end]
     return Place(
         sentence_id,
         sentence,
         span.start,
         span.end,
-        tuple(f"{sentence.surface(o.start, o.end)} ({o.type}, {o.source} {o.score:.2f})" for o in touched),
+        tuple(
+            f"{sentence.surface(other.start, other.end)} "
+            f"({titles.get(other.type, other.type)}, {other.source} {other.score:.2f})"
+            for other in touched
+        ),
         any(_is_same(other, span) for other in touched),
     )
 
 
-def _proposed(source: str, rows: Sequence[tuple[str, str, int, int]], still: Collection[int]) -> Proposed:
-    own = [(kind, id_) for name, kind, id_, _ in rows if name == source]
+def _proposed(source: str, rows: Sequence[_Row], still: Collection[int], named: Mapping[int, Sentence]) -> Proposed:
+    texts = dict.fromkeys(named[row.sentence_id].surface(row.start, row.end) for row in reversed(rows[:_NAMED]))
     return Proposed(
         source=source,
-        words=re.sub(f"^{_KIND}:", "", source),
-        types=tuple(sorted({kind for kind, _ in own})),
-        suggestions=len(own),
-        begun=sum(id_ not in still for _, id_ in own),
+        words=source.removeprefix(f"{_KIND}:"),
+        texts=tuple(texts),
+        types=tuple(sorted({row.type for row in rows})),
+        suggestions=len(rows),
+        begun=sum(row.sentence_id not in still for row in rows),
     )

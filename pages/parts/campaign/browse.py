@@ -123,29 +123,29 @@ def _sentence(actor: Actor, campaign: CampaignView, sentence_id: int, line: Sent
                 st.html(marked_sentence(opening.sentence, spans, campaign.domain, {}))
 
 
-def layers_view(found: SentenceLayers, campaign: CampaignView) -> None:
+def layers_view(layers: SentenceLayers, campaign: CampaignView) -> None:
     """Draw a sentence: what it is, then a line for each layer."""
-    domain, sentence = campaign.domain, found.sentence
+    domain, sentence = campaign.domain, layers.sentence
     with st.container(border=True):
         with st.container(gap=None):
-            st.text(f"{sentence.id} · {found.split} · {PLACE_WORDS[found.place]}")
-            st.caption(_about(found))
-            _line("Left out of training", found.left_out)
-        for layer in found.work:
+            st.text(f"{sentence.id} · {layers.split} · {PLACE_WORDS[layers.place]}")
+            st.caption(_about(layers))
+            _line("Left out of training", layers.left_out)
+        for layer in layers.work:
             with st.container(gap=None):
                 st.text(_who(layer))
                 flagged = dict.fromkeys(layer.flagged, "flagged")
                 st.html(marked_sentence(sentence, layer.spans, domain, flagged))
-                _line("Flagged by annotator 2", ", ".join(_named(found, layer.flagged, domain.titles)))
-                _line("Left open at submit", ", ".join(_named(found, layer.left_open, domain.titles)))
+                _line("Flagged by annotator 2", ", ".join(_named(layers, layer.flagged, domain.titles)))
+                _line("Left open at submit", ", ".join(_named(layers, layer.left_open, domain.titles)))
                 _line("Open suggestions at submit", _OPENED.get(layer.opened, ""))
                 _line("Note", layer.note)
         with st.container(gap=None):
-            nothing = "none" if found.preannotated else "not pre-annotated yet"
-            st.text("Suggestions" if found.shown else f"Suggestions · {nothing}")
-            sources = {suggestion.span: f"{suggestion.source} {suggestion.score:.2f}" for suggestion in found.shown}
+            nothing = "none" if layers.preannotated else "not pre-annotated yet"
+            st.text("Suggestions" if layers.shown else f"Suggestions · {nothing}")
+            sources = {suggestion.span: f"{suggestion.source} {suggestion.score:.2f}" for suggestion in layers.shown}
             st.html(marked_sentence(sentence, sources, domain, sources))
-        _more(found, domain.titles)
+        _more(layers, domain.titles)
 
 
 def _about(layers: SentenceLayers) -> str:

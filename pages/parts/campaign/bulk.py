@@ -128,6 +128,7 @@ def proposals_view(actor: Actor, campaign: CampaignView) -> None:
         [
             {
                 "Who and when (UTC)": proposal.words,
+                "Texts": ", ".join(proposal.texts),
                 "Type": ", ".join(titles.get(name, name) for name in proposal.types),
                 "Suggestions": proposal.suggestions,
                 "In sentences begun": proposal.begun,

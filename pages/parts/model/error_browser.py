@@ -81,13 +81,13 @@ def speaker_line(speaker: Speaker, runs: Mapping[int, RunView]) -> str:
     return "Suggestions, as people see them" if speaker.source == SUGGESTED else f"Suggestions from {speaker.source}"
 
 
-def summary(found: ErrorList, split: str) -> str:
+def summary(errors: ErrorList, split: str) -> str:
     """Summarise the predictions on a split, whatever the filter."""
-    score, parts = found.score, [f"{found.counts[kind]} {kind}" for kind in KINDS if found.counts[kind]]
-    errors = f"{sum(found.counts.values())} errors: {', '.join(parts)}" if parts else "no error"
+    score, parts = errors.score, [f"{errors.counts[kind]} {kind}" for kind in KINDS if errors.counts[kind]]
+    by_kind = f"{sum(errors.counts.values())} errors: {', '.join(parts)}" if parts else "no error"
     return (
-        f"{found.sentences} {split} sentences, {score.support} entities in gold, {score.predicted} predicted, "
-        f"{score.correct} correct (F1 {100 * score.f1:.1f}); {errors}."
+        f"{errors.sentences} {split} sentences, {score.support} entities in gold, {score.predicted} predicted, "
+        f"{score.correct} correct (F1 {100 * score.f1:.1f}); {by_kind}."
     )
 
 
@@ -159,7 +159,7 @@ def _list(errors: ErrorList, titles: Mapping[str, str], page: int, page_key: str
     return errors.lines[0 if chosen is None else ids.index(chosen)]
 
 
-def error_table(found: ErrorList, titles: Mapping[str, str]) -> pd.DataFrame:
+def error_table(errors: ErrorList, titles: Mapping[str, str]) -> pd.DataFrame:
     """List errors with the words and types of both spans."""
     return pd.DataFrame(
         [
@@ -171,7 +171,7 @@ def error_table(found: ErrorList, titles: Mapping[str, str]) -> pd.DataFrame:
                 "predicted type": titles.get(line.predicted.type, line.predicted.type) if line.predicted else None,
                 "sentence": line.item.sentence.text,
             }
-            for line in found.lines
+            for line in errors.lines
         ]
     )
 
@@ -207,11 +207,11 @@ def _by_type(errors: ErrorList, titles: Mapping[str, str]) -> None:
             st.dataframe(by_type_table(errors, titles), hide_index=True, height="content")
 
 
-def by_type_table(found: ErrorList, titles: Mapping[str, str]) -> pd.DataFrame:
+def by_type_table(errors: ErrorList, titles: Mapping[str, str]) -> pd.DataFrame:
     """Count the errors of each kind by entity type (gold's; the predicted one if spurious), most errors first."""
     rows = [
         {"entity type": titles.get(name, name), **counts, "in all": sum(counts.values())}
-        for name, counts in found.by_type.items()
+        for name, counts in errors.by_type.items()
     ]
     return pd.DataFrame(rows, columns=["entity type", *KINDS, "in all"])
 

@@ -76,13 +76,13 @@ def test_proposing_names_what_it_touches_and_can_leave_it_out(store: Store, peop
     line = browsing.browse(store, people["res"], shore, Search(text="They saw")).lines[0]
     with store.write() as session:
         rows = [
-            suggestion_values(line.id, Suggestion(2, 4, "song", "dbpedia", 0.6)),
+            suggestion_values(line.id, Suggestion(2, 4, "musicgenre", "dbpedia", 0.6)),
             suggestion_values(line.id, Suggestion(5, 6, "location", "dbpedia", 0.6)),
         ]
         suggestion_rows.add(session, rows)
     search = Search(text="the gulls")
     (first, _, last) = from_search.preview(store, people["eva"], shore, search, "band").places
-    assert (first.overlaps, last.overlaps) == ((), ("The Gulls (song, dbpedia 0.60)",))
+    assert (first.overlaps, last.overlaps) == ((), ("The Gulls (music genre, dbpedia 0.60)",))
     assert not last.repeats
     (oslo,) = (
         place
@@ -99,6 +99,7 @@ def test_withdrawing_takes_back_the_whole_and_no_other(store: Store, people: Peo
     other, _ = from_search.propose(store, people["res"], shore, Search(text="cello"), "musicalinstrument")
     newest, oldest = from_search.proposed(store, people["res"], shore)
     assert (oldest.source, oldest.types, oldest.suggestions, oldest.begun) == (source, ("band",), 5, 0)
+    assert (oldest.texts, newest.texts) == (("Gulls", "gulls"), ("cello",))
     assert newest.source == other and newest.words.startswith("res, ")
     assert from_search.withdraw(store, people["res"], shore, source) == (5, 0)
     assert suggested(store, people, shore) == {"music-3": ["cello"]}
