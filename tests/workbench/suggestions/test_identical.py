@@ -181,6 +181,16 @@ def test_a_campaign_without_suggestions_gets_none(store: Store, people: People, 
     assert (counted.document, counted.campaign) == (0, 0)
 
 
+def test_undo_withdraws_in_a_campaign_whose_suggestions_were_switched_off_since(
+    store: Store, people: People, tab: Tab
+) -> None:
+    first = tab.items()[0]
+    asked(tab, first, BAND)
+    campaigns.update_settings(store, people["adm"], tab.campaign_id, suggestions_on=False)
+    tab.do("draft", first, [BAND], base=1)
+    assert proposed(store) == []
+
+
 def test_occurrences_are_counted_by_document_and_campaign(store: Store, tab: Tab) -> None:
     first, *_ = tab.items()
     message = {"client": tab.client, "events": [], "look": {"task": first["task"], "start": 0, "end": 3}}
