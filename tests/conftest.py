@@ -31,7 +31,7 @@ SECONDS = {"slow": 5, "browser": 10}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow, and sort by file, longest first: of two processes neither is left with a long file at the end."""
+    """Mark what is slow, and sort by file, longest first: no process is left with a long file at the end."""
     for item in items:
         if item.nodeid.partition("[")[0] in SLOW:
             item.add_marker("slow")

@@ -46,7 +46,10 @@ KNOWN = {
     "Oslo": "location",
 }
 """What annotators know of the names they read."""
-SLIPS = {("Ines was born in Oslo .", "Oslo"): "band", ("In Oslo , Milo Fenn left Fjord Choir .", "Fjord Choir"): "location"}
+SLIPS = {
+    ("Ines was born in Oslo .", "Oslo"): "band",
+    ("In Oslo , Milo Fenn left Fjord Choir .", "Fjord Choir"): "location",
+}
 """What annotator 1 gets wrong, and annotator 2 does not see."""
 MINUTES_MS = 120_000
 ENCODER = "tiny"
@@ -59,9 +62,7 @@ def day(tmp_path: Path, chromium: Any) -> Iterator[tuple[House, Path]]:
     migrate(store)
     admin: Actor | None = None
     for name, role in PEOPLE.items():
-        made = accounts.create_user(
-            store, admin, name=name, display_name=name.title(), password=PASSWORD, role=role
-        )
+        made = accounts.create_user(store, admin, name=name, display_name=name.title(), password=PASSWORD, role=role)
         admin = admin or made
     store.close()
     save_encoder(tmp_path / "encoders" / ENCODER)
