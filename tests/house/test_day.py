@@ -1,4 +1,4 @@
-"""A whole day in a browser: a campaign is made, labelled, checked, adjudicated, reviewed, trained on, mended, and goes on.
+"""A whole day in a browser: a campaign is made, labelled, checked, adjudicated, reviewed, trained on and mended.
 
 Nobody is told anything but what is on the screen; each step is a function of the people who do it.
 """

@@ -1,4 +1,4 @@
-"""People at their screens: each signs in with a browser of their own and finds things by role and visible text alone."""
+"""People at their screens: each signs in with an own browser and finds things by role and visible text alone."""
 
 from __future__ import annotations
 
