@@ -89,6 +89,7 @@ SHOTS = (
     Shot("queue_saved", "rosa", "/queue", height=1240, view="Savings", wait=_PLOT),
     Shot("data", "rosa", "/data"),
     Shot("domains", "rosa", "/domains"),
+    Shot("new_campaign", "rosa", "/new_campaign", height=560),
     Shot("corpus", "rosa", "/corpus", wait=".rows summary"),
     Shot("corpus_sample", "rosa", "/corpus", height=900, view="Sample into a campaign", wait=".rows summary"),
     Shot("gazetteer", "rosa", "/gazetteer", height=760, wait=".rows summary"),

@@ -64,8 +64,10 @@ SECTIONS: dict[str, tuple[Screen, ...]] = {
     "Campaign": (
         Screen("campaign", "Overview", OVERSEERS, room="Overview and queue"),
         Screen("queue", "Queue", OVERSEERS, room="Overview and queue"),
-        Screen("data", "Sentences", KEEPERS),
+        Screen("data", "Sentences", EVERYONE),
         Screen("domains", "Domains", KEEPERS),
+        Screen("campaigns", "Campaigns", KEEPERS, room="Campaigns"),
+        Screen("new_campaign", "New campaign", KEEPERS, room="Campaigns"),
         Screen("corpus", "Corpus", OVERSEERS, room="Corpora and gazetteer"),
         Screen("gazetteer", "Gazetteer", EVERYONE, room="Corpora and gazetteer"),
         Screen("coverage", "Coverage", OVERSEERS, room="Corpora and gazetteer"),
@@ -80,7 +82,6 @@ SECTIONS: dict[str, tuple[Screen, ...]] = {
     ),
     "Admin": (
         Screen("people", "People", ("admin",)),
-        Screen("campaigns", "Campaigns", ("admin",)),
         Screen("doctor", "Doctor", ("admin",)),
     ),
     "You": (Screen("account", "My account", EVERYONE),),

@@ -14,6 +14,7 @@ from pages.components.marked_text import as_text
 from pages.components.sign_out import sign_out_button
 from workbench.accounts import accounts, sign_in
 from workbench.accounts.actors import Actor, require
+from workbench.accounts.roles import KEEPERS
 from workbench.campaigns import campaigns
 from workbench.campaigns.campaigns import CampaignView
 from workbench.http.cookies import form_token, session_cookie
@@ -91,7 +92,7 @@ def page(actor: Actor, title: str, line: str, *, help: str = "") -> CampaignView
     header(title, line, help=help)
     campaign = current_campaign(actor)
     if campaign is None:
-        make = "Create one under Campaigns." if actor.role == "admin" else "An admin can add you to one."
+        make = "Make one under New campaign." if actor.role in KEEPERS else "An admin can add you to one."
         st.info(f"There is no campaign for you yet. {make}")
     return campaign
 
@@ -123,6 +124,12 @@ def current_campaign(actor: Actor) -> CampaignView | None:
         chosen = st.session_state.get(_CAMPAIGN)
         return next((campaign for campaign in mine if campaign.id == chosen), mine[0] if mine else None)
     return None
+
+
+def choose(campaign_id: int) -> None:
+    """Make a campaign the chosen one in the next run (for use before `st.rerun`)."""
+    st.session_state.pop(_CAMPAIGN, None)
+    st.query_params[_CAMPAIGN] = str(campaign_id)
 
 
 def sidebar(actor: Actor, draw_links: Callable[[], None]) -> None:

@@ -43,7 +43,8 @@ class Finding:
 
     `score` in [0, 1] ranks the findings of one check. `proposed` would replace `there`; the two are equal if nothing is
     proposed. `other` is the item it is compared with, whose spans there are `other_there`. The probabilities are what
-    models that did not learn from the item give each side where the two differ; None if no model was asked.
+    each side has where the two differ: from models that did not learn from the item, or shares of the same words in
+    gold; None if the check has neither.
     """
 
     item: int

@@ -14,6 +14,7 @@ _CHIP = "padding:0 .4em;border-radius:4px;white-space:nowrap;font-weight:600"
 _MARK = "padding:.05em .25em;border-radius:4px;box-decoration-break:clone;-webkit-box-decoration-break:clone"
 _LINE = "margin:0;line-height:1.9;overflow-wrap:anywhere;white-space:pre-wrap"
 _LINK = "text-decoration:underline;text-decoration-thickness:1px;text-underline-offset:.2em"
+_FOUND = "color:light-dark(#3d2c00,#fff3c4);background:light-dark(#ffe58a,#6b5200);border-radius:3px"
 _UNKNOWN = "color:inherit;background:transparent;outline:1px solid currentColor"
 
 
@@ -58,6 +59,15 @@ def marked_sentence(
         done = end
     parts.append(_linked(sentence.text, done, len(sentence.text), under))
     return f'<p dir="auto" style="{_LINE}">{"".join(parts)}</p>'
+
+
+def matched_text(text: str, ranges: Iterable[tuple[int, int]]) -> str:
+    """Return a text as HTML with the characters `[start, end)` of what was searched for marked."""
+    parts, done = [], 0
+    for start, end in ranges:
+        parts += [escape(text[done:start]), f'<mark style="{_FOUND}">{escape(text[start:end])}</mark>']
+        done = end
+    return f'<p dir="auto" style="{_LINE}">{"".join([*parts, escape(text[done:])])}</p>'
 
 
 def _linked(text: str, low: int, high: int, links: Iterable[tuple[int, int, str]]) -> str:

@@ -19,6 +19,7 @@ from tests.support.screens import healthy, html, made_reports, open_screen, pres
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.data import browsing, datasets
+from workbench.data.searching import Search
 
 People = dict[str, Actor]
 Open = Callable[..., AppTest]
@@ -109,7 +110,8 @@ def test_corpus_samples_into_the_campaign(screen: Open, store: Store, people: Pe
     press(test, "Add 2")
     assert "2 sentences were added to the pool of Calm with 4 suggestions" in words(test)
     assert campaigns.get_campaign(store, people["res"], calm).sentences == 8
-    assert browsing.browse(store, people["res"], calm, text="Mara Vell sang with The Tin Gulls until").total == 1
+    wanted = Search(text="Mara Vell sang with The Tin Gulls until")
+    assert browsing.browse(store, people["res"], calm, wanted).total == 1
     assert next(one for one in test.button if one.label.startswith("Add")).disabled  # they are there already
 
 

@@ -26,8 +26,10 @@ def _recipe_page() -> None:
     import streamlit as st
 
     from pages.parts.model.recipe_form import recipe_inputs
+    from workbench.runs.source_corpora import Source
 
-    st.session_state["values"] = recipe_inputs("form", ("conll2003", "news"), ("own-encoder",))
+    sources = (Source("conll2003", "conll2003 · data set"), Source("gold:3", "Music · gold, 12 sentences"))
+    st.session_state["values"] = recipe_inputs("form", sources, ("own-encoder",))
 
 
 def _own_page() -> None:
@@ -54,7 +56,7 @@ def _set(test: AppTest, kind: str, key: str, value: Any) -> AppTest:
 
 
 def _asked(test: AppTest) -> set[str]:
-    inputs = [*test.selectbox, *test.number_input, *test.text_input]
+    inputs = [*test.selectbox, *test.multiselect, *test.number_input, *test.text_input]
     return {str(one.key).removeprefix("form-") for one in inputs}
 
 
@@ -122,8 +124,10 @@ def test_recipe_form_offers_encoders_and_takes_others() -> None:
     encoder = test.selectbox(key="form-encoder")
     assert encoder.options == ["minilm", "own-encoder"] and encoder.proto.accept_new_options
     _set(test, "selectbox", "form-setting", "joint")
-    source = test.selectbox(key="form-source")
-    assert source.options == ["conll2003", "news"] and not source.proto.accept_new_options
+    source = test.multiselect(key="form-source")
+    assert source.options == ["conll2003 · data set", "Music · gold, 12 sentences"] and source.value == ["conll2003"]
+    _set(test, "multiselect", "form-source", ["gold:3", "conll2003"])
+    assert test.session_state["values"]["source"] == "gold:3, conll2003"
 
 
 def test_option_inputs_serve_any_options() -> None:

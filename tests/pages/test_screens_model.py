@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from crossner_core.training.recipe import Recipe
 from db.engine import Store
 from pages import shell
 from pages.components.marked_text import as_text
-from tests.support.builders import Tab, make_campaign, make_gold, make_people
+from tests.support.builders import Tab, make_campaign, make_gold, make_people, make_sentences
 from tests.support.campaigns import campaign_with_gold, in_music
 from tests.support.rounds import chosen_by_strategies, small
 from tests.support.screens import made_reports, open_screen
@@ -25,6 +26,7 @@ from tests.support.training_store import own_dataset, person, recipe_here, work
 from workbench.accounts.actors import SYSTEM, Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.data import snapshots
+from workbench.jobs import queue
 from workbench.labelling import adjudication, handout
 from workbench.runs import adaptation, rounds
 from workbench.suggestions import preannotating
@@ -181,7 +183,9 @@ def test_adaptation_screen_trains_on_a_data_set_and_shows_what_came_of_it(
     work(store, tmp_path)
     _show(test, "model-view", "Runs")
     assert len(test.dataframe[0].value) == 4
-    assert "Suggest with this model" in [one.label for one in test.button]
+    sentences.add_sentences(store, admin, campaign_id, make_sentences())
+    monkeypatch.setenv("CROSSNER_HOME", str(tmp_path))  # where the checkpoints lie
+    _suggest_after_a_preview(test, store, admin, campaign_id)
     test.selectbox(key=f"runs-on-{campaign_id}").set_value(data.name).run()
     assert sorted(test.dataframe[0].value["run"]) == [asked.id, run_id]
     assert f"Trained on 24 gold sentences of data set {data.name}" in _said(test)
@@ -190,6 +194,19 @@ def test_adaptation_screen_trains_on_a_data_set_and_shows_what_came_of_it(
         _show(test, "model-view", view)
         assert test.selectbox(key=f"runs-on-{campaign_id}").value == data.name
         assert test.get("plotly_chart")
+
+
+def _suggest_after_a_preview(test: AppTest, store: Store, admin: Actor, campaign_id: int) -> None:
+    """Have the chosen run suggest; the page shows ten sentences first, and queues nothing until it is told."""
+    next(button for button in test.button if button.label == "Suggest with this model").click().run()
+    end = time.monotonic() + 60
+    while "reads ten open sentences" in _said(test) and time.monotonic() < end:
+        time.sleep(0.2)
+        test.run()
+    assert "would suggest" in _said(test) and queue.newest_job(store, admin, "score_pool", campaign_id) is None
+    next(button for button in test.button if button.label.startswith("Suggest in ")).click().run()
+    job = queue.newest_job(store, admin, "score_pool", campaign_id)
+    assert not test.exception and job is not None and job.state == "queued"
 
 
 def test_adaptation_screen_keeps_sizes_and_seeds_while_another_view_is_looked_at(

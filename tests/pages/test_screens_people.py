@@ -257,8 +257,8 @@ def test_page_list_gives_each_role_its_screens() -> None:
     overseen = {"campaign", "queue", "corpus", "coverage", "overlap"}
     overseen |= {"adaptation", "compare", "errors", "studies", "encoders"}
     assert seen["expert"] == seen["annotator"] | overseen | {"adjudicate", "label_review"}
-    assert seen["researcher"] == common | overseen | {"data", "domains"}
-    assert seen["admin"] == seen["researcher"] | {"people", "campaigns", "doctor"}
+    assert seen["researcher"] == common | overseen | {"data", "domains", "new_campaign", "campaigns"}
+    assert seen["admin"] == seen["researcher"] | {"people", "doctor"}
 
 
 @pytest.mark.parametrize(
@@ -266,8 +266,8 @@ def test_page_list_gives_each_role_its_screens() -> None:
     [
         ("annotator", ["Start", "Annotate", "Check", "My work", "Gazetteer"]),
         ("expert", ["Start", "Annotate", "Check", "Adjudicate", "Label review", "My work", *OVERSEEN]),
-        ("researcher", ["Start", OVERSEEN[0], "Sentences", "Domains", *OVERSEEN[1:]]),
-        ("admin", ["Start", OVERSEEN[0], "Sentences", "Domains", *OVERSEEN[1:], "People", "Campaigns", "Doctor"]),
+        ("researcher", ["Start", OVERSEEN[0], "Sentences", "Domains", "Campaigns", *OVERSEEN[1:]]),
+        ("admin", ["Start", OVERSEEN[0], "Sentences", "Domains", "Campaigns", *OVERSEEN[1:], "People", "Doctor"]),
     ],
 )
 def test_sidebar_has_a_link_for_each_room_and_the_account_behind_the_name(
@@ -315,10 +315,10 @@ def test_adjudicate_shows_every_expert_the_open_questions_and_closes_them(
     adjudication.ask(store, people["eva"], task, "A stage name?")
     other = builders.make_person(store, "max", "expert")
     campaigns.add_members(store, people["adm"], campaign, [other.id])
-    assert "Asked: A stage name?" in words(
+    assert "You asked both annotators: A stage name?" in words(
         open_screen(monkeypatch, store, "adjudicate", people["eva"], campaign=campaign)
     )
     screen = open_screen(monkeypatch, store, "adjudicate", other, campaign=campaign)
-    assert "Eva asked: A stage name?" in words(screen)
-    assert "asked:" not in words(press(screen, "Close without more answers"))
+    assert "Eva asked both annotators: A stage name?" in words(screen)
+    assert "asked both" not in words(press(screen, "Close without more answers"))
     assert adjudication.open_questions(store, other, campaign) == ()

@@ -1,4 +1,4 @@
-"""Adjudication: units to decide, questions to both annotators, and sentences set aside."""
+"""Adjudication: units to decide, questions to the annotators, and sentences set aside."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
 from db import annotation_rows, question_rows, task_rows
 from db.engine import Session, Store
-from db.tables import Annotation, Campaign, Question, Task
+from db.tables import ASKED, Annotation, Campaign, Question, Task
 from db.types import now
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, fresh, require
@@ -20,6 +20,7 @@ from workbench.labelling.items import layers_of
 from workbench.labelling.steps import find_task
 
 _MAX_TEXT = 4_000
+_STAGES_ASKED = {"both": ("annotate", "check"), "first": ("annotate",), "second": ("check",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class QuestionView:
     first: tuple[str, ...]
     second: tuple[str, ...]
     """The two annotators' spans in words: `surface (type)`."""
+    asks: str = "both"
+    """Whom it asks: both, first or second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +65,17 @@ class ParkedView:
     reasons: tuple[str, ...]
 
 
-def ask(store: Store, actor: Actor, task_id: int, text: str) -> int:
-    """Ask both annotators about a sentence under adjudication; return the question's id. For experts.
+def ask(store: Store, actor: Actor, task_id: int, text: str, *, asks: str = "both") -> int:
+    """Ask both annotators, the first or the second about a sentence under adjudication; return the question's id.
 
-    The task stays the expert's and comes back when both have answered; until then it comes after all others. No other
-    expert is given it before that, unless the question is closed or the one who asked is no longer an expert here.
+    The task stays the expert's and comes back when those asked have answered; until then it comes after all others. No
+    other expert is given it before that, unless the question is closed or the one who asked is no longer an expert
+    here. For experts.
     """
     require(actor, "expert")
     wanted = _text(text, "question")
+    if asks not in ASKED:
+        raise BadInput(f"A question asks {asks!r}; allowed are {', '.join(ASKED)}.")
     with store.write() as session:
         task, campaign, current = find_task(session, actor, task_id, "expert")
         refuse_archived(campaign)
@@ -77,21 +83,22 @@ def ask(store: Store, actor: Actor, task_id: int, text: str) -> int:
             raise Conflict("A question can be asked about a sentence under adjudication only; this one is not.")
         if task.leased_to not in (None, current.id) and task.lease_expires is not None and task.lease_expires >= now():
             raise Conflict("Another expert has this sentence at the moment.")
-        if not _annotators(session, task):
+        if not _annotators(session, task, asks):
             raise Conflict("Nobody annotated this sentence here, so there is nobody to ask.")
         if task.leased_to != current.id:
             task_rows.give_back(task, user_id=current.id, until=lease_end(campaign))
-        return question_rows.add(session, task_id=task.id, user_id=current.id, text=wanted).id
+        return question_rows.add(session, task_id=task.id, user_id=current.id, text=wanted, asks=asks).id
 
 
 def answer(store: Store, actor: Actor, question_id: int, text: str) -> None:
-    """Answer a question about a sentence one annotated or checked; a second answer replaces the first."""
+    """Answer a question put to oneself; a second answer replaces the first."""
     require(actor, *LABELLERS)
     wanted = _text(text, "answer")
     with store.write() as session:
         question, task, current = _question(session, actor, question_id)
-        if current.id not in _annotators(session, task):
-            raise NotAllowed("Only the two annotators of the sentence answer this question.")
+        if current.id not in _annotators(session, task, question.asks):
+            whom = {"both": "the two annotators", "first": "annotator 1", "second": "annotator 2"}[question.asks]
+            raise NotAllowed(f"Only {whom} of the sentence can answer this question.")
         if question.closed_at is not None:
             raise Conflict("The expert has decided meanwhile; the question is closed.")
         question_rows.answer(session, question_id=question.id, user_id=current.id, text=wanted)
@@ -164,9 +171,9 @@ def _text(text: str, what: str) -> str:
     return wanted
 
 
-def _annotators(session: Session, task: Task) -> set[int]:
+def _annotators(session: Session, task: Task, asks: str) -> set[int]:
     tasks = task_rows.of_sentence(session, task.sentence_id)
-    done = (tasks[stage].done_by for stage in ("annotate", "check") if stage in tasks)
+    done = (tasks[stage].done_by for stage in _STAGES_ASKED[asks] if stage in tasks)
     return {user_id for user_id in done if user_id is not None}
 
 
@@ -204,6 +211,7 @@ def _question_views(
                 my_answer=mine,
                 first=_in_words(layers[row.id].first, titles),
                 second=_in_words(layers[row.id].second, titles),
+                asks=question.asks,
             )
         )
     return views

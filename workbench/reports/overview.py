@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from crossner_core.evaluation.agreement import Agreement, agreement
@@ -42,6 +43,21 @@ class BlindAgreement:
 
 
 @dataclass(frozen=True, slots=True)
+class Looked:
+    """What annotator 2 did with annotator 1's spans where they saw them: confirmed one by one, changed or flagged."""
+
+    spans: int
+    confirmed: int
+    changed: int
+    flagged: int
+
+    @property
+    def left(self) -> int:
+        """Spans sent on with their sentence."""
+        return self.spans - self.confirmed - self.changed - self.flagged
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """Everything the campaign page shows."""
 
@@ -52,6 +68,7 @@ class Overview:
     control_sentences: int
     figures: tuple[Figure, ...]
     blind: BlindAgreement
+    looked: Looked
     acceptance: tuple[Acceptance, ...]
     effort: tuple[Effort, ...]
     parked: tuple[ParkedView, ...]
@@ -77,6 +94,7 @@ def overview(store: Store, actor: Actor, campaign_id: int) -> Overview:
             control_sentences=sum(row.control for row in rows),
             figures=four_figures(material),
             blind=_blind(submitted, rows),
+            looked=_looked(submitted),
             acceptance=acceptance(material),
             effort=efforts(submitted, suggestions_on=campaign.suggestions_on),
             parked=parked_views(session, campaign_id),
@@ -130,6 +148,20 @@ def _material(
             )
         )
     return tuple(made)
+
+
+def _looked(submitted: Submitted) -> Looked:
+    counts: Counter[str] = Counter()
+    for id_, (row, second) in submitted["check"].items():
+        if row.blind or id_ not in submitted["annotate"]:
+            continue
+        origins = {(span.start, span.end, span.type): span.origin for span in second.spans}
+        flags = {(flag.start, flag.end, flag.type) for flag in second.flags}
+        for span in submitted["annotate"][id_][1].spans:
+            place = (span.start, span.end, span.type)
+            origin = origins.get(place, "changed")
+            counts["flagged" if place in flags and place in origins else origin] += 1
+    return Looked(counts.total(), counts["confirmed"], counts["changed"], counts["flagged"])
 
 
 def _blind(submitted: Submitted, rows: list[SentenceMarks]) -> BlindAgreement:

@@ -111,5 +111,13 @@ export function createTypes(root, { pick, hover, back }) {
       for (const node of list.querySelectorAll(".chip")) node.classList.toggle("current", node.dataset.type === name);
     },
     focus: () => input.focus({ preventScroll: true }),
+    /** Ask for a type, with those that fit `text` first in view; all if none does. */
+    find: (text) => {
+      input.value = filterTypes(types, text).length ? text : "";
+      chosen = 0;
+      input.focus({ preventScroll: true });
+      input.select();
+      draw();
+    },
   };
 }

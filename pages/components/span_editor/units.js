@@ -2,7 +2,7 @@
 import { surfaceOf } from "./tokens.js";
 import { choiceOf, undecided } from "./adjudicate.js";
 import { typeTitle } from "./model.js";
-import { colourOf, kindClass } from "./sentence.js";
+import { agreed, colourOf, kindClass } from "./sentence.js";
 import { button, h, keycap, replace, setText } from "./dom.js";
 
 export const KIND_WORDS = {
@@ -46,7 +46,7 @@ export function createUnits(root, { choose, focus }) {
     kind.addEventListener("mousedown", (event) => event.preventDefault());
     kind.addEventListener("click", () => focus(index));
     const note = unit.note && h("span", { class: "unit-note", dir: "auto" }, `“${unit.note}”`);
-    const props = { class: `unit k-${kindClass(unit.kind)}${state.unit === index ? " here" : ""}${choice ? " decided" : ""}`, "aria-current": state.unit === index ? "true" : null };
+    const props = { class: `unit k-${kindClass(unit.kind)}${state.unit === index ? " here" : ""}${choice ? " decided" : ""}${agreed(state, index) ? " agreed" : ""}`, "aria-current": state.unit === index ? "true" : null };
     return h("li", props, kind, side(state, types, unit, index, "first", "1"), side(state, types, unit, index, "second", "2"), none, ownText(state, unit, index), note);
   }
 

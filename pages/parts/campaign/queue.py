@@ -18,8 +18,7 @@ from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.campaigns import CampaignView
 from workbench.campaigns.round_settings import RoundSettings
-from workbench.data import datasets
-from workbench.runs import encoders, rounds
+from workbench.runs import encoders, rounds, source_corpora
 from workbench.runs.rounds import QueueState, RoundView
 
 _SECONDS_BETWEEN_LOOKS = 2
@@ -244,7 +243,7 @@ def _functions(column: Any, campaign: CampaignView, before: str, may: bool) -> s
 def _recipe(actor: Actor, campaign: CampaignView, now: dict[str, Any]) -> dict[str, Any]:
     from crossner_core.training.recipe import Recipe, effective
 
-    sources = [view.name for view in datasets.list_datasets(shell.store(), actor)]
+    sources = source_corpora.list_sources(shell.store(), actor, without_campaign=campaign.id)
     names = encoders.encoder_names(shell.store(), actor)
     st.caption(as_text(f"Now: {now or 'the default recipe'}."))
     before = Recipe.from_dict(now)

@@ -24,7 +24,7 @@ def sample_view(actor: Actor, one: CorpusView) -> None:
     """Draw the plan and a preview of its result; add the sentences on request."""
     campaign = shell.current_campaign(actor)
     if campaign is None:
-        st.info("There is no campaign yet. An admin makes one under Campaigns.")
+        st.info("There is no campaign yet. Make one under New campaign.")
         return
     domain = campaign.domain
     plan = _plan(one, campaign, domain)

@@ -14,7 +14,7 @@ import streamlit as st
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.options.base import matters
-from crossner_core.training.recipe import Recipe
+from crossner_core.training.recipe import Recipe, source_names
 from pages import shell
 from pages.components.marked_text import as_text
 from workbench.runs.recipe_names import (
@@ -27,6 +27,7 @@ from workbench.runs.recipe_names import (
     setting_title,
     value_name,
 )
+from workbench.runs.source_corpora import Source
 
 _COLUMNS = 3
 _FIRST = ("architecture", "setting", "encoder", "source", "seed", "max_epochs")
@@ -36,11 +37,14 @@ _GROUP_TITLES = {
     "source": "Source domain",
     "machine": "Seed and machine",
 }
+_SEVERAL = ("source",)
+Offered = Sequence[str] | Mapping[str, str]
+"""Values to choose from, with words for them if it is a mapping."""
 
 
 def recipe_inputs(
     key: str,
-    sources: Sequence[str] = (),
+    sources: Sequence[Source] = (),
     encoders: Sequence[str] = (),
     *,
     without: Sequence[str] = (),
@@ -48,15 +52,14 @@ def recipe_inputs(
 ) -> dict[str, Any]:
     """Draw the inputs of a recipe; return the values of those that have an effect.
 
-    `sources` are the data sets that can be a source corpus, `encoders` those to offer (any other can be typed),
+    `sources` are what can be a source corpus, `encoders` those to offer (any other can be typed),
     `without` the fields that are asked elsewhere, `start` what fields begin with instead of their defaults.
     """
     begin = start or {}
     own_encoder = (begin["encoder"],) if "encoder" in begin else ()
-    offered: dict[str, Sequence[str]] = {"encoder": tuple(dict.fromkeys((Recipe.encoder, *encoders, *own_encoder)))}
+    offered: dict[str, Offered] = {"encoder": tuple(dict.fromkeys((Recipe.encoder, *encoders, *own_encoder)))}
     if sources:
-        own_source = (begin["source"],) if "source" in begin else ()
-        offered["source"] = tuple(dict.fromkeys((*sources, *own_source)))
+        offered["source"] = {source.name: source.words for source in sources}
     first = [name for name in _FIRST if name not in without]
     values = option_inputs(Recipe, key, only=first, choices=offered, start=begin)
     st.caption(as_text(f"{setting_title(values['setting'])}."))
@@ -75,7 +78,7 @@ def option_inputs(
     key: str,
     *,
     only: Sequence[str] | None = None,
-    choices: Mapping[str, Sequence[str]] | None = None,
+    choices: Mapping[str, Offered] | None = None,
     free: Sequence[str] = ("encoder",),
     given: Mapping[str, Any] | None = None,
     whatever: bool = False,
@@ -143,12 +146,16 @@ def _sections(rest: Sequence[Field[Any]], values: Mapping[str, Any]) -> dict[str
     return {title: names for title, names in groups.items() if names}
 
 
-def _input(spec: Field[Any], begin: Any, key: str, offered: Sequence[str] | None, is_free: bool) -> Any:
+def _input(spec: Field[Any], begin: Any, key: str, offered: Offered | None, is_free: bool) -> Any:
     """Draw the input of one field; its value stays in the session while it is not drawn."""
     label = _label(spec)
     shared: dict[str, Any] = {"help": spec.metadata["help"], "key": key, "persist_state": "session"}
     if isinstance(spec.default, tuple):
-        return _list_input(spec, begin, label, offered or spec.metadata["choices"], is_free, shared)
+        return _list_input(
+            spec, begin, label, tuple(offered or spec.metadata["choices"] or ()) or None, is_free, shared
+        )
+    if spec.name in _SEVERAL and offered:
+        return _names_input(begin, label, offered, shared)
     choices = tuple(offered or spec.metadata["choices"] or ())
     if choices:
         start = choices.index(begin) if begin in choices else 0
@@ -166,6 +173,26 @@ def _input(spec: Field[Any], begin: Any, key: str, offered: Sequence[str] | None
         step = spec.default / 10 or 0.01
         return st.number_input(label, value=begin, min_value=least, max_value=most, step=step, format="%.4g", **shared)
     return st.text_input(label, value=begin, **shared)
+
+
+def _names_input(begin: str, label: str, offered: Offered, shared: Mapping[str, Any]) -> str:
+    """Let several names be chosen, or typed with a weight behind them; return them as a recipe writes them."""
+    names = [part.strip() for part in begin.split(",")]
+    if not set(source_names(begin)) <= set(offered):
+        names = [next(iter(offered))]
+    words = offered if isinstance(offered, Mapping) else {}
+    chosen = st.multiselect(
+        label,
+        tuple(dict.fromkeys((*offered, *names))),
+        default=names,
+        format_func=lambda name: words.get(name, name),
+        accept_new_options=True,
+        placeholder="Choose one or more, or type NAME*2",
+        **shared,
+    )
+    if not chosen:
+        raise InvalidConfig(f"{label} is empty; choose one or more, or another transfer setting.")
+    return ", ".join(chosen)
 
 
 def _label(spec: Field[Any]) -> str:

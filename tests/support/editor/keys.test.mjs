@@ -52,6 +52,12 @@ test("a type on a command's key is left to the filter, not to the key", () => {
   assert.deepEqual(typeKeysOf([{ name: "x", key: "0" }, { name: "y", key: "Y" }, { name: "z", key: null }]), { y: "y" });
 });
 
+test("when adjudicating 1 and 2 are no keys of types", () => {
+  const types = [{ name: "x", key: "1" }, { name: "y", key: "2" }, { name: "z", key: "3" }];
+  assert.deepEqual(typeKeysOf(types, "adjudicate"), { 3: "z" });
+  assert.deepEqual(typeKeysOf(types, "check"), { 1: "x", 2: "y", 3: "z" });
+});
+
 test("a key held down goes on moving and taking back; what decides or leaves waits for the next press", () => {
   const held = (key, more, where) => mayRepeat(actionFor(press(key, more), context(where)));
   const shift = { shiftKey: true };
@@ -65,7 +71,10 @@ test("a key held down goes on moving and taking back; what decides or leaves wai
 test("every mode has its help", () => {
   for (const mode of ["annotate", "check", "adjudicate", "view"]) assert.ok(helpRows(mode).length >= 4);
   assert.ok(!helpRows("annotate").some((row) => row.keys === "!"));
-  assert.ok(helpRows("check").some((row) => row.keys === "Space" && row.text === "next span"));
+  assert.ok(helpRows("check").some((row) => row.keys.startsWith("Space") && row.text.startsWith("confirm")));
+  const rowOf = (floor) => helpRows("annotate", floor).find((row) => row.keys === "Shift + Space").text;
+  assert.equal(rowOf(0.8), "accept all suggestions of 80 % or more; the others stay open, no hints");
+  assert.equal(rowOf(0), "accept all suggestions, no hints");
   for (const mode of ["check", "adjudicate", "view"])
     assert.ok(helpRows(mode).every((row) => !/another suggestion|accept/.test(row.text)), "suggestions are shown when annotating only");
 });

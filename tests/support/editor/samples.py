@@ -48,6 +48,11 @@ MARKS: list[list[tuple[int, int, str, str, float]]] = [
     [(1, 3, "person", "gazetteer", 0.7)],
 ]  # fmt: skip
 
+LINKS: dict[int, list[dict[str, Any]]] = {
+    0: [{"start": 10, "end": 12, "target": "Northern Rooms (album)", "type": "album"}],
+    2: [{"start": 2, "end": 4, "target": "Tone Weekly (music magazine)", "type": None}],
+}
+
 
 def tokens_of(text: str) -> list[list[int]]:
     """Code-point offsets of the words between white space."""
@@ -62,9 +67,8 @@ def item(task: int, **extra: Any) -> dict[str, Any]:
         {"start": start, "end": end, "type": kind, "source": source, "score": score, "entity": None}
         for start, end, kind, source, score in MARKS[place]
     ]
-    links = [{"start": 10, "end": 12, "target": "Northern Rooms (album)"}] if place == 0 else []
     return {
-        "task": task, "sentence": 1000 + task, "text": text, "tokens": tokens_of(text), "links": links,
+        "task": task, "sentence": 1000 + task, "text": text, "tokens": tokens_of(text), "links": LINKS.get(place, []),
         "suggestions": marks, "first": None, "units": None, "revision": 0, "work": None, "notes": [], "blind": False,
         **extra,
     }  # fmt: skip

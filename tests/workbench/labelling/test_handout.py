@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from crossner_core.domains import Domain, load_domain
 from crossner_core.errors import NotAllowed, NotFound
 from db.engine import Store
-from db.tables import SuggestionRow, Task
+from db.tables import SentenceRow, SuggestionRow, Task
 from db.types import now
 from tests.support.builders import Tab, make_campaign, make_person
 from workbench.accounts.actors import Actor
@@ -213,3 +213,31 @@ def test_handout_hides_campaigns_from_strangers(store: Store, people: People, ca
         handout.items(store, people["ann1"], campaign, "gold")
     with pytest.raises(NotAllowed):
         handout.items(store, people["ann1"], campaign, "adjudicate")
+
+
+def test_handout_names_the_type_suggested_for_a_link_but_to_nobody_who_works_without_help(
+    store: Store, people: People
+) -> None:
+    campaign = make_campaign(store, people, name="Links")
+    with store.write() as session:
+        for task in session.scalars(sa.select(Task).where(Task.campaign_id == campaign)):
+            for kind, score in (("band", 0.4), ("musicalartist", 0.9), ("none of ours", 0.95)):
+                session.add(
+                    SuggestionRow(sentence_id=task.sentence_id, start=0, end=2, type=kind, source="link", score=score)
+                )
+
+    def types(name: str, stage: str) -> list[str | None]:
+        return [link["type"] for link in Tab(store, people[name], campaign, stage).items(1)[0]["links"]]
+
+    assert types("ann1", "annotate") == ["musicalartist", None]
+    Tab(store, people["ann1"], campaign, "annotate").submit_all()
+    assert types("ann2", "check") == ["musicalartist", None]
+    assert Tab(store, people["ann2"], campaign, "check").items(1)[0]["suggestions"] == []
+    with store.write() as session:
+        session.execute(sa.update(SentenceRow).values(blind=True))
+    assert types("ann2", "check") == [None, None]
+    Tab(store, people["ann2"], campaign, "check").submit_all()
+    assert types("eva", "adjudicate") == ["musicalartist", None]
+    with store.write() as session:
+        session.execute(sa.update(SentenceRow).values(control=True))
+    assert types("eva", "adjudicate") == [None, None]
