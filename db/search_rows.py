@@ -221,8 +221,8 @@ def _difference(differ: str, first_id: Any, second_id: Any) -> sa.ColumnElement[
 
 def _alone(own_id: Any, other_id: Any, own: Any, other: Any, like: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
     """Return the condition that one has a span and the other none like it."""
-    twin = sa.select(sa.literal(1)).select_from(other).where(other.annotation_id == other_id, like)
-    without = ~twin.correlate_except(other).exists()
+    alike = sa.select(sa.literal(1)).select_from(other).where(other.annotation_id == other_id, like)
+    without = ~alike.correlate_except(other).exists()
     return (
         sa.select(sa.literal(1))
         .select_from(own)

@@ -69,8 +69,9 @@ def _value(cell: str, numeric: bool) -> Value:
 
 def main() -> None:
     """Write the file."""
-    studies = [stored.to_dict() for stored in read_page(PAGE.read_text(encoding="utf-8"))]
-    write_text(FILE, json.dumps(studies, ensure_ascii=False, indent=1) + "\n")
+    studies = read_page(PAGE.read_text(encoding="utf-8"))
+    lines = ",\n".join(json.dumps(stored.to_dict(), ensure_ascii=False) for stored in studies)
+    write_text(FILE, f"[\n{lines}\n]\n")  # a line for each study, so that a change shows which
     print(f"{len(studies)} studies in {FILE.name}, {FILE.stat().st_size:,} bytes.")
 
 

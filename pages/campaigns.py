@@ -66,8 +66,8 @@ with shell.shown_errors():
     if st.button("New campaign"):
         st.switch_page("new_campaign.py")
     views = [*(["Change"] if known else []), *(["Import a zip"] if actor.role == "admin" else [])]
-    view = ""
-    if views:
+    view = next(iter(views), "")
+    if len(views) > 1:
         view = st.segmented_control(
             "View", views, default=views[0], required=True, key="campaigns:view", label_visibility="collapsed"
         )

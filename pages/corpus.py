@@ -14,7 +14,7 @@ _HELP = """
 A **corpus** is made from a Wikipedia dump: its pages, split into sentences, with their links. `workbench corpus build`
 makes one; with a gazetteer, it also pre-annotates it.
 
-**Look.** Search, or draw sentences at random; the same seed draws the same ones. Links are underlined, suggestions
+**Browse.** Search, or draw sentences at random; the same seed draws the same ones. Links are underlined, suggestions
 have the colour of their entity type. A click (or Enter) on a sentence shows where it is from: page, revision and
 section, where each link leads, and which entity each suggestion stands for.
 
@@ -41,12 +41,12 @@ with shell.shown_errors():
         st.stop()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.selectbox("Corpus", list(whole), key="corpus:which")
-        views = ["Look", *(["Sample into a campaign"] if actor.role in KEEPERS else [])]
+        views = ["Browse", *(["Sample into a campaign"] if actor.role in KEEPERS else [])]
         view = st.segmented_control(
-            "View", views, default="Look", key="corpus:view", required=True, label_visibility="collapsed"
+            "View", views, default="Browse", key="corpus:view", required=True, label_visibility="collapsed"
         )
     look.counts_line(whole[name])
-    if view == "Look":
+    if view == "Browse":
         look.look_view(actor, whole[name])
     else:
         sample.sample_view(actor, whole[name])

@@ -40,7 +40,7 @@ with shell.shown_errors():
         view = coverage.campaign_coverage(shell.store(), actor, campaign.id)
     elif way == _AFRESH and campaign is not None:
         name = coverage_tables.choose_gazetteer(names, campaign)
-        with st.spinner("Looking …"):
+        with st.spinner("Pre-annotating …"):
             view = coverage.campaign_coverage_afresh(shell.store(), actor, campaign.id, name)
     elif way == _SET:
         view = coverage_tables.dataset_view(actor, sets, names)

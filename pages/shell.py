@@ -26,6 +26,7 @@ _MOST_PROBLEMS = 50
 _CAMPAIGN = "campaign"
 _LAST = "shell:last-campaign"
 _NOTES = "shell:notes"
+_CLOSED = "shell:closed-campaign"
 _PERSON = "shell:person"
 
 
@@ -178,6 +179,12 @@ def _choose_campaign(actor: Actor, mine: list[CampaignView]) -> None:
         last = st.session_state[_LAST] if st.session_state[_LAST] in names else mine[0].id
         st.session_state[_CAMPAIGN] = int(asked) if asked.isdecimal() and int(asked) in names else last
     chosen = st.selectbox("Campaign", list(names), key=_CAMPAIGN, format_func=names.__getitem__)
+    if asked not in ("", *map(str, names)):
+        st.session_state[_CLOSED] = (asked, chosen)
+    closed_one, instead = st.session_state.get(_CLOSED, ("", None))
+    if instead == chosen:
+        words = "it is archived or gone, or you are not a member. An admin can add you."
+        st.caption(as_text(f"Campaign {closed_one} is not open to you: {words}"))
     if asked != str(chosen):
         st.query_params[_CAMPAIGN] = str(chosen)
     if st.session_state[_LAST] != chosen:

@@ -13,6 +13,7 @@ IDENTICAL = register(
         title="Identical words",
         cost="nothing: an annotator asks for it",
         kinds={"identical": "identical words, marked elsewhere"},
+        from_people=True,
     )
 )
 

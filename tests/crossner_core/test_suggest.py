@@ -109,7 +109,8 @@ def test_a_new_source_is_asked_kept_apart_and_calibrated(
     assert learnt.kinds["toy"].correct == 40 and learnt.believed(Suggestion(0, 1, "band", "toy:words", 0.5)) > 0.5
 
 
-def test_figures_count_a_new_source_and_leave_models_out(toy: SuggestionSource) -> None:
-    shown = tuple(Suggestion(at, at + 1, "band", source, 0.5) for at, source in enumerate(("toy:words", "model:ab")))
+def test_figures_count_a_new_source_and_leave_models_and_people_out(toy: SuggestionSource) -> None:
+    named = ("toy:words", "model:ab", "import", "identical")
+    shown = tuple(Suggestion(at, at + 1, "band", source, 0.5) for at, source in enumerate(named))
     first, *_ = four_figures([Material(True, True, False, 2, shown)])
     assert (first.numerator, first.denominator) == (1, 2)

@@ -148,7 +148,7 @@ def test_encoders_screen_refuses_a_bad_name_and_shows_why_one_failed(
     assert work(store, home) == 1
     test = healthy(open_screen(monkeypatch, store, "encoders", actor))
     assert "No encoder folder" in "".join(one.value for one in test.error)
-    test = press(test, "Give up")
+    test = press(test, "Discard")
     assert encoders.list_pretrainings(store, actor) == ()
     test = form(monkeypatch, store, actor)
     test.selectbox(key="pretrain:text").set_value("A data set")

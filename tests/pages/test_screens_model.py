@@ -85,7 +85,7 @@ def test_adaptation_screen_shows_every_view_of_finished_runs(
     chosen_by_strategies(store, campaign_id, 3)
     assert "Strategies chose 3 of the" in _said(test.run()) and "not a random sample of the pool" in _said(test)
     grown = _said(_show(test, "model-view", "As gold grows"))
-    assert "What becomes of the gold entities" in grown and len(test.get("plotly_chart")) == 2
+    assert "Outcome of the gold entities" in grown and len(test.get("plotly_chart")) == 2
     by_type = _said(_show(test, "model-view", "By type"))
     assert "Measured on test" in by_type and "strict IOB2" in by_type
     trust = _said(_show(test, "model-view", "Calibration"))
@@ -119,10 +119,10 @@ def test_adaptation_screen_shows_turns_as_one_curve_and_says_who_chose(
     assert "chosen by the queue" in grown and not test.exception
 
 
-def test_report_of_trust_holds_what_the_page_shows(
+def test_report_of_calibration_holds_what_the_page_shows(
     monkeypatch: pytest.MonkeyPatch, store: Store, trained: tuple[Actor, int]
 ) -> None:
-    made = made_reports(monkeypatch, "pages.parts.model.trust")
+    made = made_reports(monkeypatch, "pages.parts.model.calibration")
     admin, campaign_id = trained
     test = open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id)
     _show(test, "model-view", "Calibration")
@@ -247,7 +247,7 @@ def test_adaptation_screen_keeps_the_chosen_run_when_another_is_queued(
     elsewhere = start(other)
     test.session_state["campaign"] = other
     test.run()
-    assert not test.exception and str(elsewhere) in titles() and titles().endswith("waiting")
+    assert not test.exception and str(elsewhere) in titles() and titles().endswith("queued")
 
 
 def test_adaptation_screen_refuses_sizes_that_are_no_numbers(

@@ -33,6 +33,11 @@ def words(screen: AppTest) -> str:
     return "\n".join(str(element.value) for kind in kinds for element in screen.get(kind))
 
 
+def links(screen: AppTest) -> list[str]:
+    """Return the labels of the sidebar's links; the last one is the person."""
+    return [link.proto.label for link in screen.sidebar.get("page_link")]
+
+
 def press(screen: AppTest, label: str) -> AppTest:
     next(button for button in screen.button if button.label == label).click()
     return screen.run()
@@ -200,7 +205,7 @@ def test_frame_keeps_the_chosen_campaign_in_session_and_address(
 ) -> None:
     other = builders.make_campaign(store, people, name="More music")
     screen = open_screen(monkeypatch, store, "main", people["ann1"])
-    assert "Ann1 · annotator" in words(screen)
+    assert "Ann1 · annotator" in links(screen)
     screen.sidebar.selectbox(key="campaign").select(campaign).run()
     assert screen.query_params["campaign"] in (str(campaign), [str(campaign)])
     screen.sidebar.selectbox(key="campaign").select(other).run()
@@ -224,9 +229,9 @@ def test_frame_forgets_what_another_person_left(
     screen.run()
     assert screen.session_state["draft"] == "of ann1"
     fresh = open_screen(monkeypatch, store, "main", people["ann2"])
-    assert "Ann2 · annotator" in words(fresh)
+    assert "Ann2 · annotator" in links(fresh)
     screen.run()
-    assert "draft" not in screen.session_state and "Ann2 · annotator" in words(screen)
+    assert "draft" not in screen.session_state and "Ann2 · annotator" in links(screen)
 
 
 def test_shown_errors_shows_ours_and_lets_bugs_through(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,9 +275,19 @@ def test_sidebar_has_a_link_for_each_room_and_the_account_behind_the_name(
 ) -> None:
     screen = open_screen(monkeypatch, store, "main", builders.make_person(store, "someone", role))
     assert not screen.exception, screen.exception
-    links = [(link.proto.label, link.proto.page) for link in screen.sidebar.get("page_link")]
-    assert [label for label, _ in links[:-1]] == rooms
-    assert links[-1][0].endswith(role) and links[-1][1] == "account"
+    assert links(screen)[:-1] == rooms and links(screen)[-1].endswith(role)
+    assert screen.sidebar.get("page_link")[-1].proto.page == "account"
+
+
+def test_address_of_a_campaign_that_is_not_theirs_says_so_until_another_is_chosen(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
+) -> None:
+    screen = open_screen(monkeypatch, store, "main", people["ann1"], query={"campaign": "99"})
+    assert "Campaign 99 is not open to you" in words(screen)
+    assert "Campaign 99 is not open to you" in words(screen.run())
+    assert "not open to you" not in words(
+        open_screen(monkeypatch, store, "main", people["ann1"], query={"campaign": str(campaign)})
+    )
 
 
 def test_closed_page_says_for_whom_it_is_and_whom_to_ask(

@@ -118,7 +118,11 @@ def _second(item: Mapping[str, Any], record: Record) -> dict[str, Any]:
 
     def origin(span: Span) -> str:
         place = (span.start, span.end, span.type)
-        return "confirmed" if place in wanted else "kept" if place in first else "new"
+        if place in first:
+            return "confirmed" if place in wanted else "kept"
+        if any(place[:2] == other[:2] for other in first):
+            return "retyped"
+        return "moved" if _overlap(span, [Span(*other) for other in first]) else "new"
 
     return _work(record.sentence, _layer(record, "second"), origin, flags=_flags(record))
 

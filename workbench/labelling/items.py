@@ -103,8 +103,8 @@ def _sentence_json(
         "text": row.text,
         "tokens": row.tokens,
         "links": [
-            {"start": one.start, "end": one.end, "target": one.target, "type": types.get((one.start, one.end))}
-            for one in links
+            {"start": link.start, "end": link.end, "target": link.target, "type": types.get((link.start, link.end))}
+            for link in links
         ],
         "origin": to_json(origin_of(row)),
     }

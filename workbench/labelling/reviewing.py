@@ -174,8 +174,8 @@ def _apply(store: Store, actor: Actor, decision: _Decision) -> str:
 
 
 def _progress(store: Store, actor: Actor, campaign_id: int, check_id: str) -> Progress:
-    found = {queue.id: queue for queue in label_review.queues(store, actor, campaign_id)}
-    return Progress(found[check_id].decided, found[check_id].open) if check_id in found else Progress(0, 0)
+    queues = {queue.id: queue for queue in label_review.queues(store, actor, campaign_id)}
+    return Progress(queues[check_id].decided, queues[check_id].open) if check_id in queues else Progress(0, 0)
 
 
 def _pace(store: Store, actor: Actor, campaign_id: int) -> float | None:

@@ -51,9 +51,7 @@ def occurrences(store: Store, actor: Actor, campaign_id: int, task_id: int, *, s
         if not 0 <= start < end <= len(sentence.tokens):
             raise InvalidSpan(f"The span [{start}, {end}) lies outside the {len(sentence.tokens)} tokens.")
         text = _text_of(row)
-        free = _free_places(
-            session, current, campaign, row, sentence.surface(start, end), partial(places_like, sentence, (start, end))
-        )
+        free = _proposable(session, current, campaign, row, (start, end))
         beside = [text is not None and _text_of(other) == text for other, _ in free]
     return Occurrences(task_id, start, end, document=sum(beside), campaign=len(beside) - sum(beside))
 
@@ -76,15 +74,12 @@ def follow(
         if not identical_rows.is_proposed(session, campaign.id, surface=surface, type=kind):
             free = _free_places(session, actor, campaign, row, surface, partial(places, surface=surface))
             identical_rows.remove(session, IDENTICAL.id, kind, ((other.id, *place) for other, place in free))
-    sentence = sentence_of(row)
-    for surface, kind in sorted(set(after) - set(before)):
-        free = _free_places(
-            session, actor, campaign, row, surface, partial(places_like, sentence, after[surface, kind])
-        )
-        identical_rows.add(
-            session,
-            [suggestion_values(other.id, Suggestion(*place, kind, IDENTICAL.id, CONFIDENCE)) for other, place in free],
-        )
+    for key in sorted(set(after) - set(before)):
+        made = [
+            suggestion_values(other.id, Suggestion(*place, key[1], IDENTICAL.id, CONFIDENCE))
+            for other, place in _proposable(session, actor, campaign, row, after[key])
+        ]
+        identical_rows.add(session, made)
 
 
 def _text_of(row: SentenceRow) -> tuple[str, str] | None:
@@ -97,6 +92,15 @@ def _text_of(row: SentenceRow) -> tuple[str, str] | None:
     return ("document", document) if document and (layout is None or layout.format != "jsonl") else None
 
 
+def _proposable(
+    session: Session, actor: Actor, campaign: Campaign, row: SentenceRow, span: Place
+) -> Iterable[tuple[SentenceRow, Place]]:
+    """Return the free places that look like a span of a sentence; none where suggestions are not shown."""
+    sentence = sentence_of(row)
+    like = partial(places_like, sentence, span)
+    return _free_places(session, actor, campaign, row, sentence.surface(*span), like) if campaign.suggestions_on else ()
+
+
 def _free_places(
     session: Session,
     actor: Actor,
@@ -106,8 +110,6 @@ def _free_places(
     places_in: Callable[[Sentence], Iterable[Place]],
 ) -> Iterator[tuple[SentenceRow, Place]]:
     """Yield the undecided places of the words in open sentences other than this one."""
-    if not campaign.suggestions_on:
-        return
     rows = identical_rows.open_sentences_with(
         session, campaign.id, surface, user_id=actor.id, time=now(), apart_from=row.id
     )

@@ -1,6 +1,6 @@
 // Why a span was marked: by whom, from which suggestion, and why annotator 2 has to confirm it. Pure.
-import { overlaps, surfaceOf } from "./tokens.js";
-import { reasonsOf } from "./marks.js";
+import { overlaps, sameSpan, surfaceOf } from "./tokens.js";
+import { reasonsOf, unconfirmed } from "./marks.js";
 import { focusedMark, selectionOf, typeTitle } from "./model.js";
 
 const inPercent = (score) => `${Math.round(100 * score)} %`;
@@ -33,6 +33,7 @@ export function whyLine(state) {
 
 function annotatorWords(state, one, several) {
   const named = several ? ` (${surfaceOf(state.split, one.start, one.end)})` : "";
-  const why = one.reasons.length ? `; to confirm: ${one.reasons.join(", ")}` : "";
+  const waits = unconfirmed(state).some((span) => sameSpan(span, one));
+  const why = one.reasons.length ? `${waits ? "; to confirm: " : "; "}${one.reasons.join(", ")}` : "";
   return `Annotator ${one.by}${named}: ${originWords(state, one)}${why}`;
 }

@@ -24,7 +24,7 @@ from workbench.jobs import queue
 from workbench.settings import settings_of
 from workbench.suggestions import gazetteers
 
-_JOB_WORDS = {"queued": "waiting", "running": "running", "done": "done", "failed": "failed", "cancelled": "cancelled"}
+_JOB_WORDS = {"queued": "queued", "running": "running", "done": "done", "failed": "failed", "cancelled": "cancelled"}
 _JOB_KINDS = {"preannotate": "from links and names", "score_pool": "with a model"}
 _ROUND = "campaigns:round"
 _COLUMNS = 3

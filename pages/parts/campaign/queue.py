@@ -22,7 +22,7 @@ from workbench.runs import encoders, rounds, source_corpora
 from workbench.runs.rounds import QueueState, RoundView
 
 _SECONDS_BETWEEN_LOOKS = 2
-_STATES = {"queued": "waiting", "running": "running", "done": "done", "failed": "failed", "cancelled": "cancelled"}
+_STATES = {"queued": "queued", "running": "running", "done": "done", "failed": "failed", "cancelled": "cancelled"}
 _ROUNDS_IN_WORDS = 5
 _OWN = "own mixture"
 _NONE = "none: the order of import"

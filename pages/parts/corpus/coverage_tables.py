@@ -47,10 +47,10 @@ def dataset_view(actor: Actor, sets: Sequence[DatasetView], names: Sequence[str]
     split = second.selectbox("Split", splits, index=len(splits) - 1, key=f"coverage:split:{name}")
     known = [domain.name for domain in domains.list_domains(shell.store(), actor)]
     own = known.index(dataset.domain_name) if dataset.domain_name in known else 0
-    domain = third.selectbox("Its types are those of", known, index=own, key=f"coverage:domain:{name}")
+    domain = third.selectbox("Domain", known, index=own, key=f"coverage:domain:{name}")
     gazetteer = choose_gazetteer(names)
     hashes = {view.name: view.hash for view in gazetteers.list_gazetteers(shell.store(), actor)}
-    with st.spinner("Looking …"):
+    with st.spinner("Pre-annotating …"):
         return _looked_through(
             shell.store(),
             actor,

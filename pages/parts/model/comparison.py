@@ -71,7 +71,7 @@ def _choose(done: tuple[RunView, ...]) -> tuple[RunView, RunView, str | None]:
     ids = {run.id: run for run in done}
     with left:
         first = st.selectbox(
-            "Is this run",
+            "First run",
             list(ids),
             index=1,
             format_func=lambda id: run_line(ids[id]),
@@ -80,7 +80,7 @@ def _choose(done: tuple[RunView, ...]) -> tuple[RunView, RunView, str | None]:
         )
     with right:
         second = st.selectbox(
-            "worse than this one?",
+            "Second run",
             list(ids),
             format_func=lambda id: run_line(ids[id]),
             key="compare:second",
@@ -90,7 +90,7 @@ def _choose(done: tuple[RunView, ...]) -> tuple[RunView, RunView, str | None]:
         name for name in ("test", "dev") if all(getattr(ids[id], f"{name}_f1") is not None for id in (first, second))
     ]
     with third:
-        split = st.selectbox("On", shared, key="compare:split", persist_state="session") if len(shared) > 1 else None
+        split = st.selectbox("Split", shared, key="compare:split", persist_state="session") if len(shared) > 1 else None
     return ids[first], ids[second], split
 
 

@@ -22,11 +22,11 @@ def axis_and_type(
     types = dict.fromkeys(name for point in points for name in point.per_type)
     with st.container(horizontal=True, vertical_alignment="top"):
         axis = st.segmented_control(
-            "Over", axes_of(points), default=AXES[0], format_func=str.capitalize, key=f"{key}-axis", required=True,
-            help=help,
+            "Horizontal axis", axes_of(points), default=AXES[0], format_func=str.capitalize, key=f"{key}-axis",
+            required=True, help=help,
         )  # fmt: skip
         type_name = st.selectbox(
-            "F1 of",
+            "Entity type",
             [_EVERY_TYPE, *types],
             format_func=lambda name: titles.get(name, name) or "all types",
             key=f"{key}-type",

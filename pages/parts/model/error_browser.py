@@ -97,8 +97,8 @@ def _choose(
     left, right = st.columns([4, 1])
     with left:
         speaker = st.selectbox(
-            "Whose", speakers, format_func=lambda who: speaker_line(who, runs), key=f"errors:whose:{campaign.id}",
-            on_change=partial(_first, campaign.id), persist_state="session",
+            "Predictions of", speakers, format_func=lambda who: speaker_line(who, runs),
+            key=f"errors:whose:{campaign.id}", on_change=partial(_first, campaign.id), persist_state="session",
         )  # fmt: skip
     splits = errors_browsing.splits_of(shell.store(), actor, campaign.id, speaker)
     if not splits:

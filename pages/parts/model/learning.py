@@ -176,7 +176,7 @@ def _types(of: RunsOf, points: Sequence[RoundPoint], report: HtmlReport) -> None
 def _errors(of: RunsOf, confusions: Mapping[int, Confusion], report: HtmlReport) -> None:
     if not confusions:
         return
-    fates, title = comparison_charts.fates_figure(confusions), "What becomes of the gold entities"
+    fates, title = comparison_charts.fates_figure(confusions), "Outcome of the gold entities"
     st.markdown(f"**{title}**")
     saved_figure(fates, comparison_charts.fates_table(confusions), name=f"growth-errors-{of.key}")
     report.heading(title)

@@ -27,7 +27,7 @@ from workbench.runs.adaptation import RunDetail, RunView
 from workbench.runs.recipe_names import architecture_name, encoder_name, other_than_default, setting_name
 
 _STATE_WORDS = {
-    "queued": "waiting",
+    "queued": "queued",
     "running": "training",
     "done": "done",
     "failed": "failed",

@@ -59,7 +59,7 @@ def asked_runs(actor: Actor, campaign: CampaignView) -> RunsOf:
     if not trained_on:
         return of_campaign(campaign)
     chosen = st.selectbox(
-        "Runs on",
+        "Runs trained on",
         ["", *trained_on],
         format_func=lambda name: f"data set {name}" if name else f"the gold of {campaign.name}",
         key=f"runs-on-{campaign.id}",

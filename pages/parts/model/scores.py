@@ -46,7 +46,7 @@ def types_view(actor: Actor, campaign: CampaignView) -> None:
     if confusion is None:
         return
     confusion = confusion.renamed(of.titles)
-    st.markdown("**Which type is taken for which** (spans with right boundaries)")
+    st.markdown("**Confusion between types** (spans with right boundaries)")
     saved_figure(
         charts.confusion_figure(confusion),
         charts.confusion_table(confusion),
@@ -56,7 +56,7 @@ def types_view(actor: Actor, campaign: CampaignView) -> None:
     report_download(partial(_report, run, scores.overall, rows, confusion, of.colours), name=f"types-run-{run.id}")
     worst = confusion.worst(3)
     if worst:
-        confused = " · ".join(f"{gold} taken for {taken}, {n}×" for gold, taken, n in worst)
+        confused = " · ".join(f"{gold} predicted as {taken}, {n}×" for gold, taken, n in worst)
         st.caption(as_text(f"Most frequent: {confused}"))
 
 
@@ -66,7 +66,7 @@ def _report(
     report = HtmlReport(f"Run {run.id} by entity type", [run.title, f"entity F1 {_percent(score)}"])
     report.figure(charts.types_figure(rows, colours))
     report.table(charts.types_table(rows))
-    report.heading("Which type is taken for which")
+    report.heading("Confusion between types")
     report.figure(charts.confusion_figure(confusion))
     report.table(charts.confusion_table(confusion), index=True)
     return report

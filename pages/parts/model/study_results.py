@@ -29,7 +29,7 @@ from workbench.runs.recipe_names import MACHINE, field_name, recipe_value
 from workbench.runs.studies import StudyView
 
 _STATE_WORDS = {
-    "queued": "waiting",
+    "queued": "queued",
     "running": "running",
     "failed": "failed",
     "cancelled": "cancelled",
@@ -170,7 +170,7 @@ def _stored_view(study: StudyView) -> None:
 
 def _draw_table(table: Table, seeds: int = 0) -> None:
     st.markdown(f"**{as_text(table.title)}**")
-    st.html(rows_html([f'<div class="wide">{study_table(table, seeds)}</div>']))
+    st.html(rows_html([study_table(table, seeds)]))
     if table.note or _has_published(table):
         st.caption(as_text(f"{table.note}{_BESIDE if _has_published(table) else ''}"))
 

@@ -91,6 +91,7 @@ test("the line below says by whom, from what and why", () => {
   const from = { start: 2, end: 4, type: "band", sources: ["link", "gazetteer"], score: 0.412 };
   const provenance = [made(2, 4, "person", ["new here"], { origin: "retyped", from })];
   assert.equal(whyLine(check({ provenance })), "Annotator 1: retyped from band, suggested by link, gazetteer 41 %; to confirm: new here");
+  assert.match(whyLine(run(check(), "accept", "undo", "accept", { do: "focusMark", mark: FIRST[0] })), /suggestion; new here$/);
   assert.equal(reasonWords(check(), FIRST[2]), "Bergen: rare: 1 time, doubted: 41 %");
   const words = (more) => originWords(check(), made(2, 4, "person", [], more));
   assert.equal(words({ origin: "accepted", from }), "taken from link, gazetteer 41 %");
@@ -105,5 +106,5 @@ test("the expert's line says it of both annotators", () => {
   const [first, second] = [span(2, 4, "person"), span(2, 4, "band")];
   const provenance = [made(2, 4, "person", ["new here"]), made(2, 4, "band", [], { by: 2, origin: "retyped", own: false })];
   const state = open(buildItem({ units: [{ kind: "type", first, second, note: "" }], provenance }), "adjudicate");
-  assert.equal(whyLine(state), "Annotator 1: taken from a suggestion; to confirm: new here · Annotator 2: retyped");
+  assert.equal(whyLine(state), "Annotator 1: taken from a suggestion; new here · Annotator 2: retyped");
 });

@@ -11,6 +11,7 @@ from db.engine import Store
 from tests.support.app_corpora import make_corpus
 from tests.support.authorisation import dump
 from tests.support.builders import SENTENCES, Tab, make_person
+from workbench import out_of_process
 from workbench.accounts import accounts
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, domains
@@ -131,6 +132,20 @@ def test_first_look_takes_ten_from_all_over(store: Store, people: People) -> Non
     many = "\n".join(f"Sentence number {number} ." for number in range(95)).encode()
     seen = first_look(store, people["res"], domain="music", files=[("a.txt", many)])
     assert [item.sentence.text.split()[2] for item in seen.looked] == [str(int(9.5 * n)) for n in range(10)]
+
+
+def test_large_files_are_looked_at_and_made_in_a_process_of_their_own(store: Store, people: People) -> None:
+    many = "\n".join(f"Sentence number {n} is about Oslo and it goes on for some words more ." for n in range(3500))
+    files = [("a.txt", many.encode())]
+    assert len(many) > out_of_process.LARGE
+    seen = out_of_process.call(first_look, store, people["res"], domain="music", files=files)
+    assert seen.sentences == 3500 and seen.suggested == 10
+    made = out_of_process.call(
+        make_campaign, store, people["res"], name="M", draft=ships(), files=files, member_ids=[people["ann1"].id],
+        settings={"control_share": 0.0}, reading={"split": "dev"},
+    )  # fmt: skip
+    assert made.outcome is not None and "the worker does it" in made.outcome.note
+    assert campaigns.get_campaign(store, people["res"], made.id).splits["dev"] == 3500
 
 
 def test_make_campaign_draws_from_a_corpus_with_its_own_suggestions(store: Store, people: People, home: Path) -> None:

@@ -300,7 +300,7 @@ def test_use_cases_run_beside_the_event_loop_in_few_threads(
     store: Store, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy, most, lock = 0, 0, threading.Lock()
-    answer = saves.screen.answer
+    look = saves.outbox.is_of_another
 
     def slow(*arguments: Any) -> Any:
         nonlocal busy, most
@@ -310,9 +310,9 @@ def test_use_cases_run_beside_the_event_loop_in_few_threads(
         time.sleep(0.05)
         with lock:
             busy -= 1
-        return answer(*arguments)
+        return look(*arguments)
 
-    monkeypatch.setattr(saves.screen, "answer", slow)
+    monkeypatch.setattr(saves.outbox, "is_of_another", slow)
     threads = [threading.Thread(target=browser.send) for _ in range(24)]
     for thread in threads:
         thread.start()

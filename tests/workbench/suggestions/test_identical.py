@@ -25,6 +25,7 @@ from tests.support.postgres import fresh_store, needs_postgres
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.labelling import handout, screen
+from workbench.runs.training_data import suggested_by_names
 from workbench.suggestions import identical
 
 People = dict[str, Actor]
@@ -162,6 +163,15 @@ def test_nothing_is_proposed_in_anothers_hands_to_a_control_or_at_a_later_stage(
     assert ("s3", 4, 7, "band") in proposed(store)
 
 
+def test_models_do_not_learn_from_them_as_from_names(store: Store, people: People, tab: Tab) -> None:
+    with store.write() as session:
+        session.execute(sa.update(SentenceRow).values(preannotated_at=now()))
+    asked(tab, tab.items()[0], BAND)
+    with store.read() as session:
+        by_hash = suggested_by_names(session, tab.campaign_id, splits=("pool",))
+    assert len(by_hash) == len(TEXTS) and not any(by_hash.values())
+
+
 def test_a_campaign_without_suggestions_gets_none(store: Store, people: People, tab: Tab) -> None:
     campaigns.update_settings(store, people["adm"], tab.campaign_id, suggestions_on=False)
     first = tab.items()[0]
@@ -169,6 +179,16 @@ def test_a_campaign_without_suggestions_gets_none(store: Store, people: People, 
     assert proposed(store) == []
     counted = identical.occurrences(store, tab.actor, tab.campaign_id, first["task"], start=0, end=3)
     assert (counted.document, counted.campaign) == (0, 0)
+
+
+def test_undo_withdraws_in_a_campaign_whose_suggestions_were_switched_off_since(
+    store: Store, people: People, tab: Tab
+) -> None:
+    first = tab.items()[0]
+    asked(tab, first, BAND)
+    campaigns.update_settings(store, people["adm"], tab.campaign_id, suggestions_on=False)
+    tab.do("draft", first, [BAND], base=1)
+    assert proposed(store) == []
 
 
 def test_occurrences_are_counted_by_document_and_campaign(store: Store, tab: Tab) -> None:
