@@ -69,7 +69,7 @@ def test_search_screen_shows_others_the_sentence_only(
 ) -> None:
     for name in ("ann2", "eva"):
         test = healthy(open_screen(monkeypatch, store, "data", people[name], campaign=half_done, query={"q": "mara"}))
-        assert "Read only." in words(test) and "song" not in html(test)
+        assert "Read only" in words(test) and "song" not in html(test)
         assert not [button for button in test.button if button.label.startswith("Open")]
     test = open_screen(monkeypatch, store, "data", people["res"], campaign=half_done, query={"q": "mara"})
     assert "annotators their own work" in words(test) and "song" in html(test)
@@ -111,6 +111,15 @@ def test_bulk_screen_previews_writes_and_withdraws(
     assert list(healthy(test.run()).dataframe[0].value["Suggestions"]) == [1]
     press(test, "Withdraw 1 suggestion")
     assert from_search.proposed(store, people["eva"], campaign) == ()
+
+
+def test_bulk_screen_shows_a_search_from_an_address_as_text(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
+) -> None:
+    query = {"q": "![x](https://evil.example/x)|mara", "regex": "true"}  # an expression, and an image in Markdown
+    test = healthy(open_screen(monkeypatch, store, "data", people["eva"], campaign=campaign, query=query))
+    (label,) = (box.label for box in test.selectbox if box.key == f"bulk:type:{campaign}")
+    assert "evil" in label and "](" not in label
 
 
 def test_bulk_screen_is_not_for_annotators(

@@ -26,7 +26,7 @@ def propose_view(actor: Actor, campaign: CampaignView, search: Search) -> None:
     section = st.expander("Propose a type in all hits", icon=":material/sell:")
     with section, shell.shown_errors():
         type_ = st.selectbox(
-            f"Type to propose for “{search.text}”",
+            f"Type to propose for “{as_text(search.text)}”",
             list(titles),
             index=None,
             format_func=titles.__getitem__,

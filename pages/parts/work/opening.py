@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlencode
 import streamlit as st
 
 from pages import shell
+from pages.components.marked_text import as_text
 from pages.parts.work.desk import STAGE_TITLES
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import EVERYONE, OVERSEERS
@@ -21,7 +22,7 @@ _LISTS = {"data": ("the search", EVERYONE), "errors": ("Errors", OVERSEERS), "co
 def offer_opening(actor: Actor, campaign: CampaignView, sentence_id: int, opening: Opening, *, page: str) -> None:
     """Draw the button that opens a sentence in the actor's editor, or why there is none; `page` is the list's."""
     if opening.stage is None:
-        st.caption(f"Read only. {opening.reason}")
+        st.caption(as_text(f"Read only. {opening.reason}"))
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         title = STAGE_TITLES[opening.stage]
