@@ -10,5 +10,6 @@ SEARCH = register(
         title="Proposed from a search",
         cost="nothing: a person proposes them",
         kinds={"search": "proposed from a search"},
+        from_people=True,
     )
 )

@@ -110,7 +110,7 @@ def test_a_new_source_is_asked_kept_apart_and_calibrated(
 
 
 def test_figures_count_a_new_source_and_leave_models_and_people_out(toy: SuggestionSource) -> None:
-    named = ("toy:words", "model:ab", "import", "identical")
+    named = ("toy:words", "model:ab", "import", "identical", "search:ada")
     shown = tuple(Suggestion(at, at + 1, "band", source, 0.5) for at, source in enumerate(named))
     first, *_ = four_figures([Material(True, True, False, 2, shown)])
     assert (first.numerator, first.denominator) == (1, 2)

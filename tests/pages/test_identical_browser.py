@@ -93,3 +93,43 @@ def test_identical_words_asked_for_without_a_connection_are_proposed_after_it(
         with app.store.read() as session:
             states = session.scalars(sa.select(Task.state).where(Task.campaign_id == campaign))
             assert set(states) == {"leased"}
+
+
+def test_checker_and_expert_see_which_spans_came_from_identical_words(app: App, campaign: int, chromium: Any) -> None:
+    annotator = builders.Tab(app.store, app.people["ann1"], campaign, "annotate")
+    first, *_ = annotator.items()
+    event = annotator.event("submit", first, BAND)
+    event["work"]["spans"][0]["elsewhere"], event["work"]["spans"][1]["origin"] = True, "identical"
+    taken = annotator.items(2)[1]
+    annotator.send(event)
+    (second, *_) = annotator.items()
+    assert second["task"] == taken["task"] and [made["sources"] for made in second["suggestions"]] == [["identical"]]
+    event = annotator.event("submit", second, [(2, 5, "band")])
+    event["work"]["spans"][0]["origin"] = "accepted"
+    annotator.send(event)
+    with browser_of(chromium, app, "ann2") as context:
+        page = open_screen(context, campaign, "check")
+        _see_why(page)
+        page.keyboard.press("Escape")
+    builders.Tab(app.store, app.people["ann2"], campaign, "check").submit_all(
+        {TEXTS[0][0]: BAND, TEXTS[1][0]: [(2, 5, "band")]}
+    )
+    with browser_of(chromium, app, "eva") as context:
+        _see_why(open_screen(context, campaign, "adjudicate"))
+
+
+def _see_why(page: Any) -> None:
+    """Read in the first sentence, on its second span, how that came about, and in the second on the only one."""
+    page.locator("#token-6").click()
+    why = page.locator(".why")
+    wait(lambda: "marked with the same words in this sentence" in why.inner_text(), "the origin")
+    task = task_of(page)
+    for _ in range(8):
+        if task_of(page) != task:
+            break
+        page.keyboard.press("1")
+        page.wait_for_timeout(350)
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(350)
+    page.locator("#token-2").click()
+    wait(lambda: "taken from identical" in why.inner_text(), "the source")

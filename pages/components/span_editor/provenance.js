@@ -15,6 +15,7 @@ export function originWords(state, { origin, imported, from, shown, own }) {
   if (imported) return "imported";
   const sources = from ? `${from.sources.join(", ")} ${inPercent(from.score)}` : "a suggestion";
   if (origin === "accepted") return `taken from ${sources}`;
+  if (origin === "identical") return "marked with the same words in this sentence";
   if (origin === "confirmed") return "confirmed";
   if (origin === "kept") return "left as it was";
   if (!own) return { retyped: "retyped", moved: "given other bounds" }[origin] ?? "added by hand";

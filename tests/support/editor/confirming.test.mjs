@@ -95,6 +95,7 @@ test("the line below says by whom, from what and why", () => {
   assert.equal(reasonWords(check(), FIRST[2]), "Bergen: rare: 1 time, doubted: 41 %");
   const words = (more) => originWords(check(), made(2, 4, "person", [], more));
   assert.equal(words({ origin: "accepted", from }), "taken from link, gazetteer 41 %");
+  assert.equal(words({ origin: "identical", from }), "marked with the same words in this sentence");
   assert.equal(words({ origin: "new" }), "by hand");
   assert.equal(words({ origin: "new", shown: false }), "by hand, without suggestions");
   assert.equal(words({ origin: "kept", imported: true }), "imported");
