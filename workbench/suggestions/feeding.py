@@ -30,22 +30,25 @@ def _below_floor(campaign: Campaign, run: Run) -> str:
 
 
 def _uncalibrated(campaign: Campaign, run: Run) -> str:
-    """Return why a run's probabilities are not to be relied on; a model without them misleads whoever reads them."""
+    """Return why a run's probabilities are not to be relied on; a model without them misleads whoever reads them.
+
+    Of few spans the error comes out large even if the probabilities are right: such a model waits, too.
+    """
     if campaign.model_error >= 1:
         return ""
     report = _report(run)
     if report is None:
         return f"Run {run.id} has probabilities that were not calibrated: there was no dev to fit them on."
-    if report.note:
-        return f"Run {run.id} has probabilities that were not calibrated. {report.note}"
+    if not report.dev_spans:
+        return f"Run {run.id} has probabilities that were not calibrated: it predicted nothing on dev."
     error, where = (
         (report.dev_error, "dev") if report.dev_error is not None else (report.calibrated.error, report.measured_on)
     )
     if error <= campaign.model_error:
         return ""
     return (
-        f"Run {run.id} has a calibration error of {_percent(error)} on {where}; models of this campaign suggest by "
-        f"themselves up to {_percent(campaign.model_error)}."
+        f"Run {run.id} has a calibration error of {_percent(error)} on {where}, of {report.dev_spans} spans; models "
+        f"of this campaign suggest by themselves up to {_percent(campaign.model_error)}."
     )
 
 

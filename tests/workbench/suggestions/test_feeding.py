@@ -93,12 +93,12 @@ def test_a_model_suggests_only_if_its_probabilities_were_calibrated(store: Store
     assert reason(store, campaign, run_id) == (
         f"Run {run_id} has probabilities that were not calibrated: there was no dev to fit them on. {asked}"
     )
-    calibrated(store, run_id, note="Span scores are not mapped: 12 spans were predicted on dev.", dev_error=0.1)
-    assert "not calibrated. Span scores are not mapped: 12 spans" in reason(store, campaign, run_id)
+    calibrated(store, run_id, dev_spans=0, dev_error=0.0)
+    assert "not calibrated: it predicted nothing on dev" in reason(store, campaign, run_id)
     calibrated(store, run_id, dev_error=0.234)
     assert reason(store, campaign, run_id) == (
-        f"Run {run_id} has a calibration error of 23.4 on dev; models of this campaign suggest by themselves up to "
-        f"15.0. {asked}"
+        f"Run {run_id} has a calibration error of 23.4 on dev, of 80 spans; models of this campaign suggest "
+        f"by themselves up to 15.0. {asked}"
     )
     calibrated(store, run_id, dev_error=0.15)
     assert not reason(store, campaign, run_id)
