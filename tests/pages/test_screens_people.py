@@ -278,7 +278,7 @@ def test_page_list_gives_each_role_its_screens() -> None:
                 "Sentences",
                 *OVERSEEN[1:],
             ],
-        ),  # fmt: skip
+        ),
         ("researcher", ["Start", OVERSEEN[0], "Sentences", "Domains", "Campaigns", *OVERSEEN[1:]]),
         ("admin", ["Start", OVERSEEN[0], "Sentences", "Domains", "Campaigns", *OVERSEEN[1:], "People", "Doctor"]),
     ],
