@@ -129,7 +129,7 @@ def test_browse_shows_what_a_submit_left_open(
     preannotating.add_model_suggestions(store, SYSTEM, campaign, run_id=3, suggestions=given)
     tab = builders.Tab(store, people["ann1"], campaign, "annotate")
     tab.do("submit", tab.items()[0], [(4, 7, "band")])
-    assert "Left open at submit: Mara Vell (musicalartist)" in words(screen("data", "res"))
+    assert "Left open at submit: Mara Vell (musical artist)" in words(screen("data", "res"))
 
 
 def test_browse_shows_user_text_as_text(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:

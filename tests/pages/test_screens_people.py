@@ -252,20 +252,33 @@ def test_page_list_gives_each_role_its_screens() -> None:
         role: {screen.file for section in SECTIONS.values() for screen in section if role in screen.roles}
         for role in EVERYONE
     }
-    common = {"welcome", "account", "gazetteer"}
+    common = {"welcome", "account", "gazetteer", "data"}
     assert seen["annotator"] == common | {"annotate", "check", "my_work"}
     overseen = {"campaign", "queue", "corpus", "coverage", "overlap"}
     overseen |= {"adaptation", "compare", "errors", "studies", "encoders"}
     assert seen["expert"] == seen["annotator"] | overseen | {"adjudicate", "label_review"}
-    assert seen["researcher"] == common | overseen | {"data", "domains", "new_campaign", "campaigns"}
+    assert seen["researcher"] == common | overseen | {"domains", "new_campaign", "campaigns"}
     assert seen["admin"] == seen["researcher"] | {"people", "doctor"}
 
 
 @pytest.mark.parametrize(
     ("role", "rooms"),
     [
-        ("annotator", ["Start", "Annotate", "Check", "My work", "Gazetteer"]),
-        ("expert", ["Start", "Annotate", "Check", "Adjudicate", "Label review", "My work", *OVERSEEN]),
+        ("annotator", ["Start", "Annotate", "Check", "My work", "Sentences", "Gazetteer"]),
+        (
+            "expert",
+            [
+                "Start",
+                "Annotate",
+                "Check",
+                "Adjudicate",
+                "Label review",
+                "My work",
+                OVERSEEN[0],
+                "Sentences",
+                *OVERSEEN[1:],
+            ],
+        ),
         ("researcher", ["Start", OVERSEEN[0], "Sentences", "Domains", "Campaigns", *OVERSEEN[1:]]),
         ("admin", ["Start", OVERSEEN[0], "Sentences", "Domains", "Campaigns", *OVERSEEN[1:], "People", "Doctor"]),
     ],
