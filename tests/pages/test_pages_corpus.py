@@ -14,7 +14,7 @@ from db.engine import Store
 from pages.components.marked_text import marked_sentence
 from tests.support import builders
 from tests.support.app_corpora import make_corpus
-from tests.support.gazetteer_builders import CONLL, make_gazetteer
+from tests.support.gazetteers.builders import CONLL, make_gazetteer
 from tests.support.screens import healthy, html, made_reports, open_screen, press, words
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns

@@ -12,7 +12,7 @@ from pages.parts.campaign import questions
 from tests.support import builders
 from tests.support.app_corpora import make_corpus
 from tests.support.encoders import options, own_text
-from tests.support.gazetteer_builders import make_gazetteer
+from tests.support.gazetteers.builders import make_gazetteer
 from tests.support.label_review import look, said
 from tests.support.screens import healthy, made_reports, open_screen
 from tests.support.training_builders import save_encoder

@@ -13,7 +13,7 @@ from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, InvalidConfig, NotAllowed, NotFound, UnknownType
 from db.engine import Store
 from tests.support import builders
-from tests.support.gazetteer_builders import CONLL, FACTS, make_gazetteer
+from tests.support.gazetteers.builders import CONLL, FACTS, make_gazetteer
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.data import archive, browsing, datasets, exchange
