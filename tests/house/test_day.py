@@ -1,4 +1,4 @@
-"""A whole day in a browser: a campaign is made, labelled, checked, adjudicated, reviewed, trained on, mended, and goes on.
+"""A day in a browser: a campaign is made, labelled, checked, adjudicated, reviewed, trained on, mended, and goes on.
 
 Nobody is told anything but what is on the screen; each step is a function of the people who do it.
 """
@@ -16,7 +16,7 @@ from crossner_core.formats import write
 from db.engine import Store
 from db.migrate import migrate
 from tests.support.campaigns import in_music
-from tests.support.day import Editor, House, Person, worker_process
+from tests.support.editor.people import Editor, House, Person, worker_process
 from tests.support.live import chromium
 from tests.support.serving import serve
 from tests.support.training_builders import own_sentences, save_encoder
@@ -30,11 +30,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(420)]
 PASSWORD = "a long pass phrase of our own"
 PEOPLE = {"ada": "admin", "rosa": "researcher", "ann": "annotator", "ben": "annotator", "eva": "expert"}
 CAMPAIGN = "Bands of the north"
+WRONG = "In Oslo , Milo Fenn left Fjord Choir ."
 TO_LABEL = (
     "Ada Brook sang with Marble in Oslo .",
     "Marble toured Oslo last year .",
-    "In Oslo , Milo Fenn left Fjord Choir .",
     "Ines was born in Oslo .",
+    WRONG,
 )
 LATER = ("Fjord Choir toured Leeds last year .", "Otto Vale Junior was born in Porto .")
 KNOWN = {
@@ -46,7 +47,7 @@ KNOWN = {
     "Oslo": "location",
 }
 """What annotators know of the names they read."""
-SLIPS = {("Ines was born in Oslo .", "Oslo"): "band", ("In Oslo , Milo Fenn left Fjord Choir .", "Fjord Choir"): "location"}
+SLIPS = {("Ines was born in Oslo .", "Oslo"): "band", (WRONG, "Fjord Choir"): "location"}
 """What annotator 1 gets wrong, and annotator 2 does not see."""
 MINUTES_MS = 120_000
 ENCODER = "tiny"
@@ -59,9 +60,7 @@ def day(tmp_path: Path, chromium: Any) -> Iterator[tuple[House, Path]]:
     migrate(store)
     admin: Actor | None = None
     for name, role in PEOPLE.items():
-        made = accounts.create_user(
-            store, admin, name=name, display_name=name.title(), password=PASSWORD, role=role
-        )
+        made = accounts.create_user(store, admin, name=name, display_name=name.title(), password=PASSWORD, role=role)
         admin = admin or made
     store.close()
     save_encoder(tmp_path / "encoders" / ENCODER)
@@ -202,13 +201,12 @@ def read_the_errors(rosa: Person) -> None:
 
 
 def mend_an_error(eva: Person) -> None:
-    """The expert takes the sentence back, gives the band its type, and sends it again."""
-    eva.opens("My work")
-    eva.presses("Reopen")
-    eva.reads("The sentence is yours again")
+    """The expert takes back the sentence she sent last, gives the band its type, and sends it again."""
     eva.opens("Adjudicate")
+    eva.page.get_by_role("button", name="Previous").click()
     editor = Editor(eva.page)
     editor.wait()
+    assert editor.text == WRONG
     editor.marks("Fjord Choir", "band")
     editor.sends()
 
@@ -219,8 +217,8 @@ def start_the_next_round(rosa: Person) -> None:
     rosa.turns_to("Rules")
     rosa.chooses("Strategy", "recommended")
     rosa.fills("Retrain after n new gold sentences", "1")
-    rosa.page.get_by_text("Recipe of those runs").click()
-    rosa.page.get_by_text("Change the recipe").click()
+    rosa.ticks("Recipe of those runs")
+    rosa.ticks("Change the recipe")
     rosa.chooses("Encoder", ENCODER)
     rosa.fills("Max epochs", "2")
     rosa.presses("Save the rules")

@@ -1,4 +1,4 @@
-"""People at their screens: each signs in with a browser of their own and finds things by role and visible text alone."""
+"""People at their screens: each has a browser of their own, and finds things by role and visible text alone."""
 
 from __future__ import annotations
 
@@ -82,6 +82,11 @@ class Person:
     def turns_to(self, view: str) -> None:
         """Choose one of the views of a page."""
         self.page.get_by_role("radio", name=view, exact=True).click()
+        self.rests()
+
+    def ticks(self, words: str) -> None:
+        """Click a check box or the title of a folded section."""
+        self.page.get_by_text(words).first.click()
         self.rests()
 
     def fills(self, label: str, value: str) -> None:
