@@ -17,6 +17,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime import get_instance
 
 from workbench.http import parts
+from workbench.http.beside import Beside
 from workbench.http.gate import Gate
 from workbench.http.routes import Accounts
 from workbench.http.saves import Saves
@@ -67,6 +68,6 @@ def _held_uploads(session: str, files: Sequence[str]) -> list[str]:
 app = st.App(
     _PAGES / "main.py",
     lifespan=_lifespan,
-    routes=[*Accounts(_SETTINGS).routes(), *Saves(_SETTINGS).routes(), *parts.routes()],
+    routes=[*Accounts(_SETTINGS).routes(), *Saves(_SETTINGS).routes(), *Beside(_SETTINGS).routes(), *parts.routes()],
     middleware=[Middleware(Gate, settings=_SETTINGS, farewell=_farewell(), held=_held_uploads)],
 )

@@ -84,7 +84,7 @@ def measure(options: argparse.Namespace, domain: str, seed: int, gazetteer: Sour
     result = trained(folder, corpus, domain, {**options.recipe, "seed": seed})
     predictor = load_tagger(folder)
     machine = Preannotator([gazetteer], load_domain(domain))
-    dev, test = (_known(predictor, machine, part) for part in (corpus.dev, corpus.test))
+    dev, test = (known_of(predictor, machine, part) for part in (corpus.dev, corpus.test))
     weights = learn(dev)
     calibration = result.calibration
     assert calibration is not None and result.test is not None  # the corpora have dev and test
@@ -138,7 +138,7 @@ def _cost(proposal: Proposal, right: bool, hint_below: float) -> int:
     return ACCEPT if right else DROP
 
 
-def _known(predictor: Any, machine: Preannotator, items: Sequence[LabelledSentence]) -> Known:
+def known_of(predictor: Any, machine: Preannotator, items: Sequence[LabelledSentence]) -> Known:
     sentences = [item.sentence for item in items]
     both = zip(predictor.predict(sentences), machine.suggest(sentences), items, strict=True)
     return [([*model, *names], frozenset(item.spans)) for model, names, item in both]

@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(given: argparse.Namespace, sentences: Sequence[Sentence], folder: Path) -> float:
     """Train, order, order again, order with a hundred more; return the seconds of a turn: run and whole pool."""
-    music = read_corpus("music", given.data).data(size=None, seed=0, order="file", source=None)
+    music = read_corpus("music", given.data).data(size=None, seed=0, order="file")
     both = (*music.train, *music.dev)
     usual = RECOMMENDED if given.gazetteer else WITHOUT_GAZETTEER
     chosen, recipe = strategy(given.strategy or usual), Recipe()

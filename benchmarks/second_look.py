@@ -22,7 +22,8 @@ import numpy as np
 
 from crossner_core.domains import load_domain
 from crossner_core.formats import open_file
-from crossner_core.label_review.base import Desk, Finding, touching
+from crossner_core.label_review.base import Desk, Finding, Gold, check, touching
+from crossner_core.label_review.checks import unlabelled_repeats
 from crossner_core.label_review.checks.label_errors import proposals, rank
 from crossner_core.label_review.cross_validation import out_of_sample
 from crossner_core.label_review.evidence import Place
@@ -39,6 +40,11 @@ RULES = {
     **{f"floor {floor:.2f}": Rule(floor=floor) for floor in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)},
     "the rule": RULE,
 }
+REPEATS = {
+    "unlabelled repeats, nothing held back": Rule(floor=0.0, margin=-1.0),
+    "unlabelled repeats, floor 0.80": RULE,
+    "unlabelled repeats, the rule": unlabelled_repeats.RULE,
+}
 
 
 @dataclass(frozen=True)
@@ -52,22 +58,23 @@ class Cell:
     entities: int
     seconds: float
     proposals: dict[str, tuple[int, int]]
-    """By rule: how many proposals are listed, and how many of them are the gold of before."""
+    """By rule, and by the other checks: how many proposals are listed, how many of them are the gold of before."""
 
     def recall(self, top: float) -> float:
         return self.found[top].total() / self.planted.total()
 
 
 def main() -> int:
-    """Print the table; return 0 if music meets the bar."""
+    """Print the table; return 0 if every domain meets the bar."""
     options = _options()
     met = True
     for domain in options.domains:
         cells = [measure(options, domain, seed) for seed in options.seeds]
         print(table(domain, cells), flush=True)
-        if domain == "music":
-            met = statistics.mean(cell.recall(TOP) for cell in cells) >= BAR
-            print(f"{'met' if met else 'NOT met'}: music, bar {BAR:.0%} of the errors in the top {TOP:.0%}")
+        mean = statistics.mean(cell.recall(TOP) for cell in cells)
+        outcome = "met" if mean >= BAR else "NOT met"
+        print(f"{outcome}: {domain}, {mean:.1%}; bar {BAR:.0%} of the errors in the top {TOP:.0%}")
+        met = met and mean >= BAR
     return 0 if met else 1
 
 
@@ -87,6 +94,12 @@ def measure(options: argparse.Namespace, domain: str, seed: int) -> Cell:
     listed = {
         name: _right(proposals(spoilt, probabilities, types, look.share, rule), train) for name, rule in RULES.items()
     }
+    gold = Gold(tuple(spoilt), ("pool",) * len(spoilt), types)
+    found = check("inconsistent_surfaces").find(gold, look, Desk())
+    assert found is not None, "nobody stops a benchmark"
+    listed["inconsistent types"] = _right(found, train)
+    for name, rule in REPEATS.items():
+        listed[name] = _right(unlabelled_repeats.proposals(gold, rule), train)
     return Cell(seed, kinds, by_top, len(queue), entities, time.process_time() - began, listed)
 
 
@@ -125,7 +138,7 @@ def table(domain: str, cells: Sequence[Cell]) -> str:
         spread = f" ± {statistics.stdev(recalls):.1%}" if len(recalls) > 1 else ""
         lines.append(f"  mean in the top {top:.0%}: {statistics.mean(recalls):.1%}{spread} over {len(recalls)} seeds")
     errors = sum(cell.planted.total() for cell in cells)
-    for name in RULES:
+    for name in cells[0].proposals:
         listed, right = (sum(cell.proposals[name][side] for cell in cells) for side in (0, 1))
         lines.append(
             f"  {name}: {listed} proposals, {right / max(listed, 1):.1%} of them right, {right / errors:.1%} of the "

@@ -13,6 +13,10 @@ from crossner_core.errors import BadInput, InvalidSpan
 LAYOUT_KEY = "_layout"  # reserved key in stored metadata, for document and layout
 OUR_KEYS = ("id", "text", "tokens", "links", "gold")  # of a sentence as JSON; metadata stands beside them
 MOST_NESTED = 100  # levels of metadata: every reader and store of ours takes as many
+# What a span is (docs/corpora.md): whatever does not fit is refused or reported in these words, the editor's included.
+FLAT = "spans neither overlap nor nest"
+ONE_PIECE = "a span is one piece without gaps"
+WHOLE_TOKENS = "a span covers whole tokens"
 UNSTORABLE = "holds a character that cannot be stored (NUL or half a surrogate pair)"
 
 
@@ -218,7 +222,7 @@ def check_spans(sentence: Sentence, spans: Iterable[Span]) -> tuple[Span, ...]:
         if span.start < end:
             raise InvalidSpan(
                 f"Sentence {sentence.id}: span [{span.start}, {span.end}) {span.type} overlaps the one before it; "
-                "entities do not nest here."
+                f"{FLAT}: keep one of the two."
             )
         end = span.end
     return ordered

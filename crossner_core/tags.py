@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from crossner_core.errors import BadInput, InvalidConfig, InvalidSpan
-from crossner_core.schema import Span
+from crossner_core.schema import FLAT, ONE_PIECE, Span
 
 SCHEMES = ("IOB2", "IOB1", "BIOES", "BILOU")
 _PREFIXES = {"IOB1": "BI", "IOB2": "BI", "BIOES": "BIES", "BILOU": "BILU"}
 _TO_BIOES = {"L": "E", "U": "S"}
+_SEVERAL = re.compile(r"\|[BIESLU]-")  # in a tag such as B-song|I-album
+_OF_PIECES = re.compile(r"(?:[BI][HD]|[HD][BI])-\S+")  # head or part of a discontinuous entity
 
 
 @lru_cache(maxsize=4096)
@@ -20,13 +23,22 @@ def parse_tag(tag: str) -> tuple[str, str]:
     if tag == "O":
         return "O", ""
     if not is_tag(tag):
+        if _SEVERAL.search(tag):
+            raise BadInput(f"{_short(tag)} names several entities; {FLAT}: keep one of them.")
+        if _OF_PIECES.fullmatch(tag):
+            raise BadInput(
+                f"{_short(tag)} marks a piece of an entity; {ONE_PIECE}: keep one, or all that lies between."
+            )
         raise BadInput(f"{_short(tag)} is not a tag: O, or B-, I-, E-, S-, L- or U- and an entity type.")
     return tag[0], tag[2:]
 
 
 def is_tag(tag: str) -> bool:
     """Return whether `parse_tag` accepts it."""
-    return tag == "O" or (tag[1:2] == "-" and len(tag) > 2 and tag[0] in "BIESLU" and tag[2:] == tag[2:].strip())
+    if tag == "O":
+        return True
+    well_formed = tag[1:2] == "-" and len(tag) > 2 and tag[0] in "BIESLU" and tag[2:] == tag[2:].strip()
+    return well_formed and ("|" not in tag or _SEVERAL.search(tag) is None)
 
 
 def detect_scheme(sequences: Iterable[Sequence[str]]) -> str:
@@ -119,12 +131,11 @@ def tags_from_spans(spans: Iterable[Span], length: int, scheme: str = "IOB2") ->
     tags = ["O"] * length
     previous: Span | None = None
     for span in sorted(spans):
-        low = previous.end if previous else 0
-        if not low <= span.start < span.end <= length:
-            raise InvalidSpan(
-                f"Span [{span.start}, {span.end}) {span.type} overlaps the one before it "
-                f"or lies outside {length} tokens."
-            )
+        what = f"Span [{span.start}, {span.end}) {span.type}"
+        if not 0 <= span.start < span.end <= length:
+            raise InvalidSpan(f"{what} lies outside {length} tokens.")
+        if previous and span.start < previous.end:
+            raise InvalidSpan(f"{what} overlaps the one before it; {FLAT}: keep one of the two.")
         touches = previous is not None and previous.end == span.start and previous.type == span.type
         tags[span.start : span.end] = _entity_tags(span, scheme, touches)
         previous = span

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -25,6 +25,9 @@ from db.tables import (
 )
 from db.types import now
 
+Filled = frozenset[type[Any]]
+"""Tables of an annotation's parts that hold a row of it."""
+
 # Queries that every save asks are made once: making one takes as long as running it.
 _OF_CLIENT = (
     sa.select(AppliedEvent.seq)
@@ -34,9 +37,12 @@ _OF_CLIENT = (
 )
 _AUTHOR = sa.select(AppliedEvent.user_id).where(AppliedEvent.key == sa.bindparam("key"))
 _SEEN = sa.select(_AUTHOR.scalar_subquery(), _OF_CLIENT.scalar_subquery())
-_WORK = sa.select(Annotation).where(
+_TABLES_OF_PARTS: tuple[type[Any], ...] = (SpanRow, FlagRow, RejectedRow, Decision)
+_FILLED = [sa.exists().where(table.annotation_id == Annotation.id) for table in _TABLES_OF_PARTS]
+_WORK = sa.select(Annotation, *_FILLED).where(
     Annotation.task_id == sa.bindparam("task_id"), Annotation.user_id == sa.bindparam("user_id")
 )
+_FILLED_OF = sa.select(*_FILLED).where(Annotation.id == sa.bindparam("of"))
 _SENTENCES = (
     sa.select(Task.id, SentenceRow)
     .join(SentenceRow, SentenceRow.id == Task.sentence_id)
@@ -48,12 +54,35 @@ _SUGGESTIONS = (
     sa.select(SuggestionRow).where(SuggestionRow.sentence_id.in_(_OF_SENTENCES)).order_by(SuggestionRow.start)
 )
 _NOTE = sa.insert(cast(sa.Table, AppliedEvent.__table__))
-_CLEARING: dict[type[Any], sa.Delete] = {
+_CLEARING: dict[type[Any], Any] = {
     table: sa.delete(cast(sa.Table, table.__table__)).where(table.annotation_id == sa.bindparam("of"))
-    for table in (SpanRow, FlagRow, RejectedRow, Decision)
+    for table in _TABLES_OF_PARTS
 }
-_FILLED = sa.select(
-    *(sa.exists().where(table.annotation_id == sa.bindparam("of")).label(table.__tablename__) for table in _CLEARING)
+_SPANS = cast(sa.Table, SpanRow.__table__)
+_CLEARING[SpanRow] = _CLEARING[SpanRow].returning(_SPANS.c.surface, _SPANS.c.type, _SPANS.c.elsewhere)
+_HIGHEST = (
+    sa.select(sa.func.max(AnnotationVersion.revision))
+    .where(AnnotationVersion.annotation_id == sa.bindparam("of"))
+    .scalar_subquery()
+)
+_KEEP = sa.insert(AnnotationVersion).values(
+    annotation_id=sa.bindparam("of"),
+    revision=sa.case((_HIGHEST >= sa.bindparam("revision"), _HIGHEST + 1), else_=sa.bindparam("revision")),  # noqa: SIM300
+    work=sa.bindparam("work"),
+)
+_MOST_MARKS = 200
+_NEWEST_MARKS = (
+    sa.select(SpanRow.type, Task.sentence_id, Task.stage)
+    .join(Annotation, Annotation.id == SpanRow.annotation_id)
+    .join(Task, Task.id == Annotation.task_id)
+    .where(
+        SpanRow.surface == sa.bindparam("surface"),
+        Task.campaign_id == sa.bindparam("campaign_id"),
+        Task.sentence_id != sa.bindparam("but"),
+        Annotation.state == "submitted",
+    )
+    .order_by(SpanRow.id.desc())
+    .limit(_MOST_MARKS)
 )
 _PARTS = (Annotation.spans, Annotation.flags, Annotation.rejected, Annotation.decisions)
 _MINE = (
@@ -68,7 +97,17 @@ _MINE = (
 
 def find(session: Session, *, task_id: int, user_id: int) -> Annotation | None:
     """Return a person's work on a task."""
-    return session.scalar(_WORK, {"task_id": task_id, "user_id": user_id})
+    return with_filled(session, task_id=task_id, user_id=user_id)[0]
+
+
+def with_filled(session: Session, *, task_id: int, user_id: int) -> tuple[Annotation | None, Filled]:
+    """Return a person's work on a task, and which of its parts are not empty."""
+    row = session.execute(_WORK, {"task_id": task_id, "user_id": user_id}).one_or_none()
+    return (None, frozenset()) if row is None else (row[0], _filled(row[1:]))
+
+
+def _filled(flags: Iterable[bool]) -> Filled:
+    return frozenset(table for table, flag in zip(_TABLES_OF_PARTS, flags, strict=True) if flag)
 
 
 def mine(session: Session, task_ids: Sequence[int], *, user_id: int) -> dict[int, Annotation]:
@@ -143,6 +182,25 @@ def workers_of(session: Session, sentence_id: int) -> dict[int, set[str]]:
     return stages
 
 
+def marked_elsewhere(
+    session: Session, campaign_id: int, surfaces: Collection[str], *, but: int
+) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return how many sentences of a campaign, but one, have each of these texts marked, by text and type.
+
+    The second number counts those of them in which a check or gold has it. Of a text that is marked often only the
+    newest marks are counted.
+    """
+    marked: dict[tuple[str, str], set[int]] = {}
+    checked: dict[tuple[str, str], set[int]] = {}
+    for surface in sorted(surfaces):
+        values = {"surface": surface, "campaign_id": campaign_id, "but": but}
+        for kind, sentence_id, stage in session.execute(_NEWEST_MARKS, values):
+            marked.setdefault((surface, kind), set()).add(sentence_id)
+            if stage != "annotate":
+                checked.setdefault((surface, kind), set()).add(sentence_id)
+    return {key: (len(ids), len(checked.get(key, ()))) for key, ids in marked.items()}
+
+
 def add(session: Session, *, task_id: int, user_id: int, **values: Any) -> Annotation:
     """Add somebody's work on a task, still empty."""
     annotation = Annotation(task_id=task_id, user_id=user_id, **values)
@@ -159,30 +217,37 @@ def replace_parts(
     flags: Iterable[Mapping[str, Any]] = (),
     rejected: Iterable[Mapping[str, Any]] = (),
     decisions: Iterable[Mapping[str, Any]] = (),
-) -> None:
-    """Replace the annotation's spans, flags, rejected suggestions and decisions with these."""
+    filled: Filled | None = None,
+) -> frozenset[tuple[str, str]]:
+    """Replace the annotation's spans, flags, rejected suggestions and decisions with these.
+
+    `filled` names the parts that are not empty now, where the caller has looked. Returns words and type of each
+    replaced span that was proposed elsewhere.
+    """
     parts: tuple[tuple[type[Any], Iterable[Mapping[str, Any]]], ...] = (
         (SpanRow, spans),
         (FlagRow, flags),
         (RejectedRow, rejected),
         (Decision, decisions),
     )
-    filled = session.execute(_FILLED, {"of": annotation.id}).one()._mapping
+    if filled is None:
+        filled = _filled(session.execute(_FILLED_OF, {"of": annotation.id}).one())
+    proposed: frozenset[tuple[str, str]] = frozenset()
     for table, rows in parts:  # by the tables: what the session holds of them expires below
-        if filled[table.__tablename__]:
-            session.execute(_CLEARING[table], {"of": annotation.id})
+        if table in filled:
+            cleared = session.execute(_CLEARING[table], {"of": annotation.id})
+            if table is SpanRow:
+                proposed = frozenset((surface, kind) for surface, kind, elsewhere in cleared if elsewhere)
         values = [{**row, "annotation_id": annotation.id} for row in rows]
-        if values:
-            session.execute(sa.insert(table.__table__), values)
+        if values:  # a driver takes longer over a list, even of one
+            session.execute(sa.insert(table.__table__), values if len(values) > 1 else values[0])
     session.expire(annotation, ["spans", "flags", "rejected", "decisions"])
+    return proposed
 
 
 def keep_version(session: Session, annotation: Annotation, work: Mapping[str, Any], *, revision: int) -> None:
     """Keep a version of the work under its revision, or under the next free number."""
-    query = sa.select(sa.func.max(AnnotationVersion.revision)).where(AnnotationVersion.annotation_id == annotation.id)
-    highest = session.scalar(query)
-    number = revision if highest is None or revision > highest else highest + 1
-    session.add(AnnotationVersion(annotation_id=annotation.id, revision=number, work=dict(work)))
+    session.execute(_KEEP, {"of": annotation.id, "revision": revision, "work": dict(work)})
 
 
 def versions(session: Session, annotation_id: int) -> list[AnnotationVersion]:

@@ -15,36 +15,20 @@ def _has(*conditions: Any) -> sa.Exists:
     return sa.exists().where(Task.sentence_id == SentenceRow.id, *conditions)
 
 
-_PLACE = sa.case(
+PLACE = sa.case(
     (_has(Task.state == "parked"), "parked"),
     (_has(Task.stage == "annotate", Task.state != "done"), "annotate"),
     (_has(Task.stage == "check", Task.state != "done"), "check"),
     (_has(Task.stage == "adjudicate", Task.state == "done"), "gold"),
     else_="adjudicate",
 )
-
-
-def search(
-    session: Session, campaign_id: int, *, place: str | None, split: str | None, text: str, offset: int, limit: int
-) -> tuple[int, list[tuple[SentenceRow, str]]]:
-    """Return how many sentences match, and some of them with the place of each, in queue order."""
-    wanted = [SentenceRow.campaign_id == campaign_id]
-    if place is not None:
-        wanted.append(_PLACE.in_([place]))
-    if split is not None:
-        wanted.append(SentenceRow.split == split)
-    if text:
-        matches = (column.icontains(text, autoescape=True) for column in (SentenceRow.text, SentenceRow.external_id))
-        wanted.append(sa.or_(*matches))
-    total = session.scalar(sa.select(sa.func.count()).select_from(SentenceRow).where(*wanted)) or 0
-    query = sa.select(SentenceRow, _PLACE).where(*wanted).order_by(SentenceRow.position, SentenceRow.id)
-    return total, [(row, where) for row, where in session.execute(query.offset(offset).limit(limit))]
+"""Where a sentence stands, for queries over sentences."""
 
 
 def one(session: Session, campaign_id: int, sentence_id: int) -> tuple[SentenceRow, str] | None:
     """Return a sentence of the campaign with its links and suggestions, and its place."""
     query = (
-        sa.select(SentenceRow, _PLACE)
+        sa.select(SentenceRow, PLACE)
         .where(SentenceRow.campaign_id == campaign_id, SentenceRow.id == sentence_id)
         .options(selectinload(SentenceRow.links), selectinload(SentenceRow.suggestions))
     )

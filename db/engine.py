@@ -48,6 +48,8 @@ _BUSY_TIMEOUT_MS = 15_000
 _PRAGMAS_THAT_WRITE = 2
 _TRUSTED_S = 1.0
 """Seconds for which a connection to a server counts as sound after its last use; later it is tried first."""
+_KEPT, _AT_MOST = 10, 30
+"""Connections to a server that a process keeps open, and opens at most: to open one costs as much as a save."""
 
 
 class Store:
@@ -222,7 +224,7 @@ def _make_engine(url: sa.URL) -> sa.Engine:
 def _make_server_engine(url: sa.URL) -> sa.Engine:
     where = url.render_as_string(hide_password=True)
     try:
-        engine = sa.create_engine(url)
+        engine = sa.create_engine(url, pool_size=_KEPT, max_overflow=_AT_MOST - _KEPT)
     except NoSuchModuleError as error:
         raise StorageError(f"Unknown database {url.drivername!r} in {where}; use sqlite or postgresql.") from error
     except ImportError as error:

@@ -64,21 +64,38 @@ def find(session: Session, finding_id: int) -> FindingRow | None:
     return session.get(FindingRow, finding_id, with_for_update=True)
 
 
-def decide(row: FindingRow, *, state: str, user_id: int, name: str, split: str, left_out_id: int | None = None) -> None:
+def decide(
+    row: FindingRow, *, state: str, user_id: int, name: str, split: str, left_out_id: int | None = None, key: str = ""
+) -> None:
     """Record a decision, who made it, when and in which split; `left_out_id` is the sentence left out, if any."""
     row.state, row.decided_by, row.decided_at, row.left_out_id = state, user_id, now(), left_out_id
-    _log(row, state, name, split)
+    _log(row, state, name, split, key)
 
 
-def reopen(row: FindingRow, *, name: str, split: str) -> None:
+def reopen(row: FindingRow, *, name: str, split: str, key: str = "") -> None:
     """Reopen a decided finding, and record who reverted the decision."""
     row.state, row.decided_by, row.decided_at, row.left_out_id = "open", None, None, None
-    _log(row, "reverted", name, split)
+    _log(row, "reverted", name, split, key)
 
 
-def _log(row: FindingRow, state: str, name: str, split: str) -> None:
+def is_known(row: FindingRow, key: str) -> bool:
+    """Return whether what a browser sends under this key was done before."""
+    return bool(key) and any(entry.get("key") == key for entry in row.history)
+
+
+def _log(row: FindingRow, state: str, name: str, split: str, key: str) -> None:
+    entry = {"state": state, "by": name, "at": now().isoformat(), "split": split} | ({"key": key} if key else {})
     # A new list: SQLAlchemy sees no change within the old one.
-    row.history = [*row.history, {"state": state, "by": name, "at": now().isoformat(), "split": split}]
+    row.history = [*row.history, entry]
+
+
+def moments(session: Session, *, campaign_id: int, user_id: int, limit: int) -> list[dt.datetime]:
+    """Return when a person made their last decisions in a campaign, newest first."""
+    query = sa.select(FindingRow.decided_at).where(
+        FindingRow.campaign_id == campaign_id, FindingRow.decided_by == user_id, FindingRow.decided_at.is_not(None)
+    )
+    rows = session.scalars(query.order_by(FindingRow.decided_at.desc(), FindingRow.id.desc()).limit(limit))
+    return [moment for moment in rows if moment is not None]
 
 
 def decided(session: Session, campaign_id: int) -> list[tuple[FindingRow, User]]:

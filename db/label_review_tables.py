@@ -46,10 +46,12 @@ class FindingRow(Base):
     other_there: Mapped[list[Any] | None] = mapped_column(sa.JSON(none_as_null=True))
     """The gold spans at the same place there."""
     proposed_probability: Mapped[float | None]
-    """What models that did not learn from the sentence give the proposal; NULL if none was asked."""
+    """What models that did not learn from the sentence give the proposal, or its share among the same words in gold;
+    NULL if the check has neither."""
     present_probability: Mapped[float | None]
     history: Mapped[list[Any]] = mapped_column(default=list, server_default="[]")
-    """Every decision and its reversal, oldest first: `state`, `by` (an account's name), `at`, `split`."""
+    """Every decision and its reversal, oldest first: `state`, `by` (an account's name), `at`, `split`;
+    and the `key` under which a browser sent it, so that it is applied once."""
     state: Mapped[str] = mapped_column(default="open")
     decided_by: Mapped[int | None] = mapped_column(sa.ForeignKey("user_account.id"))
     decided_at: Mapped[dt.datetime | None]

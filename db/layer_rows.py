@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.orm import selectinload
@@ -19,6 +20,43 @@ def sentences(session: Session, campaign_id: int, *, preannotated: bool | None =
         reached = SentenceRow.preannotated_at.is_not(None)
         query = query.where(reached if preannotated else ~reached)
     return list(session.scalars(query.order_by(SentenceRow.position, SentenceRow.id)))
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceMarks:
+    """What a campaign's figures need of a sentence: its text would take most of the time to read."""
+
+    id: int
+    preannotated: bool
+    control: bool
+    blind: bool
+
+
+def marks(session: Session, campaign_id: int) -> list[SentenceMarks]:
+    """Return the marks of all sentences of a campaign, in queue order."""
+    query = sa.select(
+        SentenceRow.id, SentenceRow.preannotated_at.is_not(None), SentenceRow.control, SentenceRow.blind
+    ).where(SentenceRow.campaign_id == campaign_id)
+    rows = session.execute(query.order_by(SentenceRow.position, SentenceRow.id))
+    return [SentenceMarks(id, bool(preannotated), control, blind) for id, preannotated, control, blind in rows]
+
+
+def texts(session: Session, campaign_id: int, *, limit: int) -> list[tuple[str, list[list[int]]]]:
+    """Return text and token offsets of a campaign's first sentences, in queue order."""
+    query = sa.select(SentenceRow.text, SentenceRow.tokens).where(SentenceRow.campaign_id == campaign_id)
+    rows = session.execute(query.order_by(SentenceRow.position, SentenceRow.id).limit(limit))
+    return [(text, tokens) for text, tokens in rows]
+
+
+def link_counts(session: Session, campaign_id: int) -> dict[int, int]:
+    """Return how many links each sentence of a campaign has, by id; one without is left out."""
+    query = (
+        sa.select(LinkRow.sentence_id, sa.func.count())
+        .join(SentenceRow, SentenceRow.id == LinkRow.sentence_id)
+        .where(SentenceRow.campaign_id == campaign_id)
+        .group_by(LinkRow.sentence_id)
+    )
+    return {sentence_id: int(count) for sentence_id, count in session.execute(query)}
 
 
 def last_preannotated(session: Session, campaign_id: int) -> dt.datetime | None:
@@ -65,6 +103,16 @@ def submitted(session: Session, campaign_id: int, stage: str) -> list[tuple[Sent
         )
     )
     return [(row, annotation) for row, annotation in session.execute(query)]
+
+
+def gold_splits(session: Session, campaign_id: int) -> set[str]:
+    """Return the splits of a campaign in which a sentence has been adjudicated."""
+    query = (
+        sa.select(SentenceRow.split)
+        .join(Task, Task.sentence_id == SentenceRow.id)
+        .where(SentenceRow.campaign_id == campaign_id, Task.stage == "adjudicate", Task.state == "done")
+    )
+    return set(session.scalars(query.distinct()))
 
 
 def links(session: Session, campaign_id: int) -> dict[int, list[LinkRow]]:

@@ -19,9 +19,9 @@ def find(session: Session, question_id: int) -> Question | None:
     return session.get(Question, question_id)
 
 
-def add(session: Session, *, task_id: int, user_id: int, text: str) -> Question:
+def add(session: Session, *, task_id: int, user_id: int, text: str, asks: str) -> Question:
     """Add a question and assign its id."""
-    question = Question(task_id=task_id, asked_by=user_id, text=text)
+    question = Question(task_id=task_id, asked_by=user_id, text=text, asks=asks)
     session.add(question)
     session.flush()
     return question
@@ -55,12 +55,15 @@ def open_in(session: Session, campaign_id: int) -> list[Thread]:
 
 
 def put_to(session: Session, *, campaign_id: int, user_id: int) -> list[Thread]:
-    """Return the questions about sentences that a person annotated or checked, the oldest first."""
+    """Return the questions that ask a person about a sentence they annotated or checked, the oldest first."""
     own, about = aliased(Task), aliased(Task)
     theirs = sa.exists().where(
         about.id == Question.task_id,
         own.sentence_id == about.sentence_id,
-        own.stage != "adjudicate",
+        sa.or_(
+            sa.and_(own.stage == "annotate", Question.asks != "second"),
+            sa.and_(own.stage == "check", Question.asks != "first"),
+        ),
         own.done_by == user_id,
     )
     return _threads(session, theirs, _in_campaign(campaign_id))

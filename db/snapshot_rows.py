@@ -16,11 +16,11 @@ def find(session: Session, *, campaign_id: int, hash: str) -> Snapshot | None:
     return session.scalar(sa.select(Snapshot).where(Snapshot.campaign_id == campaign_id, Snapshot.hash == hash))
 
 
-def by_prefix(session: Session, *, campaign_id: int, prefix: str) -> list[Snapshot]:
-    """Return the campaign's snapshots whose hash starts with `prefix`; more than one if it is too short."""
-    query = sa.select(Snapshot).where(
-        Snapshot.campaign_id == campaign_id, Snapshot.hash.startswith(prefix, autoescape=True)
-    )
+def by_prefix(session: Session, *, prefix: str, campaign_id: int | None = None) -> list[Snapshot]:
+    """Return a campaign's snapshots, or any, whose hash starts with `prefix`; more than one if it is too short."""
+    query = sa.select(Snapshot).where(Snapshot.hash.startswith(prefix, autoescape=True)).order_by(Snapshot.id)
+    if campaign_id is not None:
+        query = query.where(Snapshot.campaign_id == campaign_id)
     return list(session.scalars(query.limit(2)))
 
 

@@ -130,3 +130,66 @@ def keep(session: Session, endpoint: str, values: Mapping[str, dict[str, Any]]) 
     """Cache an endpoint's answers, replacing older ones."""
     rows = [{"endpoint": endpoint, "key": key, "value": value, "fetched_at": now()} for key, value in values.items()]
     upsert(session, SparqlCache, rows, keys=("endpoint", "key"), update=("value", "fetched_at"))
+
+
+def within_reach(session: Session, campaign_id: int, sentence_ids: Collection[int]) -> set[int]:
+    """Return those of the sentences that nobody has begun to annotate and that have no gold."""
+    ids, reached = list(sentence_ids), set[int]()
+    for first in range(0, len(ids), _CHUNK):
+        some = ids[first : first + _CHUNK]
+        # Imported gold has no task to annotate, so it looks as if nobody had begun.
+        gold = _with_gold(sa.select(Task.sentence_id), campaign_id).where(Task.sentence_id.in_(some))
+        reached |= still_open(session, campaign_id, some) - set(session.scalars(gold))
+    return reached
+
+
+def add(session: Session, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Insert suggestions, leaving those alone that are there; return how many are new."""
+    before = _count(session, rows)
+    upsert(session, SuggestionRow, rows, keys=("sentence_id", "source", "start", "end", "type"))
+    return _count(session, rows) - before
+
+
+def _count(session: Session, rows: Sequence[Mapping[str, Any]]) -> int:
+    sources, ids = {row["source"] for row in rows}, sorted({row["sentence_id"] for row in rows})
+    total = 0
+    for first in range(0, len(ids), _CHUNK):
+        query = sa.select(sa.func.count()).select_from(SuggestionRow).where(SuggestionRow.source.in_(sources))
+        total += session.scalar(query.where(SuggestionRow.sentence_id.in_(ids[first : first + _CHUNK]))) or 0
+    return total
+
+
+def sentences_with(session: Session, campaign_id: int, source: str) -> list[int]:
+    """Return the ids of the sentences in which a source suggests something."""
+    return list(session.scalars(_of_source(sa.select(SuggestionRow.sentence_id), campaign_id, source).distinct()))
+
+
+def count_of(session: Session, campaign_id: int, source: str) -> int:
+    """Return how many suggestions a source has in a campaign."""
+    return session.scalar(_of_source(sa.select(sa.func.count(SuggestionRow.id)), campaign_id, source)) or 0
+
+
+def remove(session: Session, sentence_ids: Collection[int], source: str) -> int:
+    """Delete a source's suggestions in these sentences; return how many there were."""
+    ids, removed = list(sentence_ids), 0
+    for first in range(0, len(ids), _CHUNK):
+        here = SuggestionRow.sentence_id.in_(ids[first : first + _CHUNK])
+        gone = session.scalars(
+            sa.delete(SuggestionRow).where(here, SuggestionRow.source == source).returning(SuggestionRow.id)
+        )
+        removed += len(gone.all())
+    return removed
+
+
+def of_kind(session: Session, campaign_id: int, kind: str) -> list[tuple[str, str, int, int, int]]:
+    """Return (source, entity type, sentence id, start, end) of what sources `KIND:…` suggest, the newest first."""
+    row = SuggestionRow
+    query = sa.select(row.source, row.type, row.sentence_id, row.start, row.end)
+    query = query.join(SentenceRow, SentenceRow.id == row.sentence_id)
+    query = query.where(SentenceRow.campaign_id == campaign_id, row.source.startswith(f"{kind}:", autoescape=True))
+    return [(a, b, c, d, e) for a, b, c, d, e in session.execute(query.order_by(row.id.desc()))]
+
+
+def _of_source(query: _Query, campaign_id: int, source: str) -> _Query:
+    query = query.join(SentenceRow, SentenceRow.id == SuggestionRow.sentence_id)
+    return query.where(SentenceRow.campaign_id == campaign_id, SuggestionRow.source == source)

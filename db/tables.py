@@ -16,6 +16,8 @@ TASK_STATES = ("open", "leased", "done", "parked")
 ANNOTATION_STATES = ("draft", "submitted", "skipped", "superseded")
 SPLITS = ("pool", "dev", "test")
 CHOICES = ("first", "second", "none", "other")
+ASKED = ("both", "first", "second")
+"""Whom a question asks."""
 ORIGINS = ("person", "import")
 
 
@@ -113,10 +115,20 @@ class Campaign(Base):
     """The dev F1 from which a new model suggests by itself."""
     model_gain: Mapped[float] = mapped_column(default=0.0, server_default="0")
     """How much higher its dev F1 must be than that of the model that suggests now."""
+    model_error: Mapped[float] = mapped_column(default=0.15, server_default="0.15")
+    """The calibration error on dev up to which a new model suggests by itself; 1: any, uncalibrated models too."""
     open_at_submit: Mapped[str] = mapped_column(default="ask", server_default="ask")
     """What a submit does with suggestions that nobody has decided: ask, accept or refuse."""
     accept_from: Mapped[float] = mapped_column(default=0.8, server_default="0.8")
     """Suggestions with a lower confidence are accepted one by one only."""
+    confirm: Mapped[str] = mapped_column(default="doubted", server_default="doubted")
+    """Which of annotator 1's spans annotator 2 confirms one by one: doubted, all or none."""
+    confirm_share: Mapped[float] = mapped_column(default=0.1, server_default="0.1")
+    """Share of the other spans that annotator 2 confirms, too."""
+    rare_below: Mapped[int] = mapped_column(default=2, server_default="2")
+    """A span found with its type in fewer checked sentences is rare."""
+    doubt_below: Mapped[float] = mapped_column(default=0.5, server_default="0.5")
+    """A span whose suggestion has a lower confidence is doubted."""
     source_weights: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
     """The weights of the suggestion sources, learnt from gold; None before there is any."""
     strategy: Mapped[str] = mapped_column(default="", server_default="")
@@ -266,6 +278,8 @@ class Annotation(Base):
     state: Mapped[str] = mapped_column(default="draft")
     no_entities: Mapped[bool] = mapped_column(default=False)
     comment: Mapped[str] = mapped_column(default="")
+    example: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
+    """The expert shows it to everybody beside the guidelines."""
     skip_reason: Mapped[str | None]
     active_ms: Mapped[int] = mapped_column(default=0)
     keystrokes: Mapped[int] = mapped_column(default=0)
@@ -286,7 +300,11 @@ class SpanRow(Base):
     """A span of an annotation, in tokens; `surface` is asserted against the text when written."""
 
     __tablename__ = "annotation_span"
-    __table_args__ = (valid_offsets(), sa.UniqueConstraint("annotation_id", "start"))
+    __table_args__ = (
+        valid_offsets(),
+        sa.UniqueConstraint("annotation_id", "start"),
+        sa.Index("ix_annotation_span_surface", "surface", "id"),
+    )
 
     id: Mapped[int] = _id()
     annotation_id: Mapped[int] = _owned("annotation.id")
@@ -294,8 +312,10 @@ class SpanRow(Base):
     end: Mapped[int]
     type: Mapped[str]
     surface: Mapped[str]
+    elsewhere: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
+    """Its author had the same words proposed in other sentences."""
     origin: Mapped[str] = mapped_column(default="new")
-    """new · accepted · retyped · moved · kept · first · second · other"""
+    """new · accepted · retyped · moved · identical · kept · confirmed · first · second · other"""
 
 
 class FlagRow(Base):
@@ -369,7 +389,7 @@ class AppliedEvent(Base):
 
 
 class Question(Base):
-    """The expert's question to both annotators about a sentence under adjudication."""
+    """The expert's question to the annotators about a sentence under adjudication."""
 
     __tablename__ = "question"
 
@@ -377,6 +397,8 @@ class Question(Base):
     task_id: Mapped[int] = _owned("task.id")
     asked_by: Mapped[int] = _owned("user_account.id")
     text: Mapped[str]
+    asks: Mapped[str] = mapped_column(default="both", server_default="both")
+    """Whom it asks: both, first or second."""
     asked_at: Mapped[dt.datetime] = mapped_column(default=now)
     closed_at: Mapped[dt.datetime | None]
     answers: Mapped[list[Answer]] = relationship(cascade="all, delete-orphan", order_by="Answer.answered_at")

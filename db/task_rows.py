@@ -16,8 +16,8 @@ from db.tables import Annotation, Answer, Member, Question, SentenceRow, Task, U
 
 _Value = Any
 """A value of a column, or the parameter by which a query that is made once gets it."""
-_ANSWERS = 2
-"""Number of answers that a question waits for: annotator 1's and annotator 2's."""
+_AWAITED = sa.case((Question.asks == "both", 2), else_=1)
+"""Number of answers that a question waits for: those of the annotators it asks."""
 _OTHER = aliased(Task)
 """Alias for another task of the same sentence; made once, as making it would take half of a statement's time."""
 
@@ -51,6 +51,12 @@ def with_sentence(session: Session, task_id: int) -> tuple[Task | None, Sentence
     return (None, None) if row is None else (row[0], row[1])
 
 
+def sentence_at(session: Session, task_id: int, *, campaign_id: int, stage: str) -> SentenceRow | None:
+    """Return the sentence of a task, None if the task is of another campaign or stage."""
+    query = sa.select(SentenceRow).join(Task, Task.sentence_id == SentenceRow.id)
+    return session.scalar(query.where(Task.id == task_id, Task.campaign_id == campaign_id, Task.stage == stage))
+
+
 def of_sentence(session: Session, sentence_id: int) -> dict[str, Task]:
     """Return the tasks of a sentence by stage."""
     return {task.stage: task for task in session.scalars(sa.select(Task).where(Task.sentence_id == sentence_id))}
@@ -72,15 +78,15 @@ def held(
 
 
 def unanswered(session: Session, task_ids: Sequence[int]) -> set[int]:
-    """Return the tasks with an open question that not both annotators have answered."""
+    """Return the tasks with an open question that not all it asks have answered."""
     if not task_ids:
         return set()
     query = (
         sa.select(Question.task_id)
         .outerjoin(Answer, Answer.question_id == Question.id)
         .where(Question.task_id.in_(task_ids), Question.closed_at.is_(None))
-        .group_by(Question.id, Question.task_id)
-        .having(sa.func.count(Answer.id) < _ANSWERS)
+        .group_by(Question.id, Question.task_id, Question.asks)
+        .having(sa.func.count(Answer.id) < _AWAITED)
     )
     return set(session.scalars(query))
 
@@ -107,14 +113,14 @@ def _bars(other: type[Task], stage: _Value) -> sa.ColumnElement[bool]:
 def _asked_by_other(user_id: _Value) -> sa.ColumnElement[bool]:
     """Return the condition that another expert of the campaign waits for answers to a question about the task.
 
-    An asker who has left the campaign, is no longer an expert or has a closed account does not count. Once both have
-    answered nobody waits: the task is the asker's as long as their lease, like any other.
+    An asker who has left the campaign, is no longer an expert or has a closed account does not count. Once all it
+    asks have answered nobody waits: the task is the asker's as long as their lease, like any other.
     """
     answers = sa.select(sa.func.count(Answer.id)).where(Answer.question_id == Question.id).scalar_subquery()
     asked = sa.select(sa.literal(1)).select_from(Question).join(User, User.id == Question.asked_by)
     asked = asked.join(Member, sa.and_(Member.user_id == User.id, Member.campaign_id == Task.campaign_id))
     others = (Question.asked_by != user_id, User.active.is_(True), User.role == "expert")
-    return asked.where(Question.task_id == Task.id, Question.closed_at.is_(None), *others, answers < _ANSWERS).exists()
+    return asked.where(Question.task_id == Task.id, Question.closed_at.is_(None), *others, answers < _AWAITED).exists()
 
 
 def _unheld(user_id: _Value, now: _Value) -> tuple[tuple[sa.ColumnElement[bool], ...], ...]:

@@ -76,19 +76,20 @@ SHOTS = (
     Shot("annotate_narrow", "ann", "/annotate", width=360, height=780, wait=_EDITOR),
     Shot("check", "ben", "/check", height=520, wait=_EDITOR),
     Shot("adjudicate", "eva", "/adjudicate", height=900, wait=_EDITOR),
-    Shot("second_look", "eva", "/second_look", height=760),
+    Shot("label_review", "eva", "/label_review", height=760),
     Shot("my_work", "ben", "/my_work"),
     Shot("campaign", "eva", "/campaign", height=660),
-    Shot("campaign_shares", "eva", "/campaign", height=620, view="The four shares"),
+    Shot("campaign_shares", "eva", "/campaign", height=620, view="Comparison with the paper"),
     Shot("campaign_agreement", "eva", "/campaign", height=520, view="Agreement"),
     Shot("campaign_suggestions", "eva", "/campaign", view="Suggestions"),
     Shot("campaign_effort", "eva", "/campaign", height=520, view="Effort"),
     Shot("queue", "rosa", "/queue", height=760),
-    Shot("queue_turns", "rosa", "/queue", height=480, view="Turns"),
+    Shot("queue_rounds", "rosa", "/queue", height=480, view="Rounds"),
     Shot("queue_rules", "rosa", "/queue", height=580, view="Rules"),
-    Shot("queue_saved", "rosa", "/queue", height=1240, view="Saved", wait=_PLOT),
+    Shot("queue_saved", "rosa", "/queue", height=1240, view="Savings", wait=_PLOT),
     Shot("data", "rosa", "/data"),
     Shot("domains", "rosa", "/domains"),
+    Shot("new_campaign", "rosa", "/new_campaign", height=560),
     Shot("corpus", "rosa", "/corpus", wait=".rows summary"),
     Shot("corpus_sample", "rosa", "/corpus", height=900, view="Sample into a campaign", wait=".rows summary"),
     Shot("gazetteer", "rosa", "/gazetteer", height=760, wait=".rows summary"),
@@ -97,7 +98,7 @@ SHOTS = (
     Shot("adaptation", "rosa", "/adaptation", height=800, wait=_PLOT),
     Shot("adaptation_types", "rosa", "/adaptation", height=1500, view="By type"),
     Shot("adaptation_growth", "rosa", "/adaptation", height=1560, view="As gold grows"),
-    Shot("adaptation_trust", "rosa", "/adaptation", height=960, view="Trust"),
+    Shot("adaptation_calibration", "rosa", "/adaptation", height=960, view="Calibration"),
     Shot("adaptation_train", "rosa", "/adaptation", height=900, view="Train"),
     Shot(
         "adaptation_recipe",
@@ -106,7 +107,7 @@ SHOTS = (
         height=1100,
         view="Train",
         choose=(("Architecture", "LANER"), ("Setting", "Pre-train")),
-        opened="Options of LANER",
+        opened="LANER options",
     ),
     Shot("adaptation_runs", "rosa", "/adaptation", height=640, view="Runs"),
     Shot("compare", "rosa", "/compare", height=1100),
@@ -159,10 +160,10 @@ def _wait_for_turn(store: Store, campaign: int, seconds: float) -> None:
     end = time.monotonic() + seconds
     while (newest := rounds.list_rounds(store, admin, campaign)[0]).state in ("queued", "running"):
         if time.monotonic() > end:
-            raise AssertionError(f"Turn {newest.id} is {newest.state} after {seconds:.0f} s.")
+            raise AssertionError(f"Round {newest.id} is {newest.state} after {seconds:.0f} s.")
         time.sleep(1)
     if newest.state != "done":
-        raise AssertionError(f"Turn {newest.id} {newest.state}: {' '.join(newest.notes)}")
+        raise AssertionError(f"Round {newest.id} {newest.state}: {' '.join(newest.notes)}")
 
 
 def _look_again(store: Store, campaign: int, seconds: float) -> None:

@@ -7,14 +7,14 @@ import streamlit as st
 from pages import shell
 from pages.components.lazy_download import download_problem
 from pages.components.under_way import worker_line
-from pages.parts.model import learning, run_list, scores, trust
+from pages.parts.model import calibration, learning, run_list, scores
 from workbench.accounts.roles import OVERSEERS
 
 VIEWS = {
     "Curve": learning.curve_view,
     "As gold grows": learning.growth_view,
     "By type": scores.types_view,
-    "Trust": trust.trust_view,
+    "Calibration": calibration.calibration_view,
     "Train": run_list.train_view,
     "Runs": run_list.runs_view,
 }
@@ -39,7 +39,7 @@ dev; the figures are test scores where there is test gold. F1 is entity F1 as co
 given beside it under its own name. **As gold grows** shows which types are learned first, and which errors go away.
 *Compare* sets two runs side by side; *Errors* shows what a run gets wrong.
 
-**Trust** shows whether suggestions are correct as often as their scores claim: a run's scores before and after
+**Calibration** shows whether suggestions are correct as often as their scores claim: a run's scores before and after
 calibration on dev, and how often gold agrees with each source, by entity type.
 """,
 )

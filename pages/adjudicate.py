@@ -16,9 +16,12 @@ Each disagreement has a kind and a colour: *boundary*, *type*, *missing* (only t
 first did), *flagged* (doubted by the second). **Tab** goes to the next undecided one. `1` takes the first annotator's
 span, `2` the second's, `0` says there is no entity; for another answer select tokens and press a **type's key**.
 Agreed spans are decided already; if one is wrong, change it the same way. **Enter** sends once everything is decided.
+`*` marks the sentence as an example: everybody finds it beside the guidelines (`:`), as they do what you settle with a
+comment or ask about.
 
-Unsure? Ask both annotators below the sentence, and continue with others: it comes back when they have answered. Until
-then no other expert gets it. Every expert sees the campaign's open questions below the sentence, and can close them.
+Unsure? `!` asks both annotators, or (`1`, `2`) one of them, and goes to the next sentence: this one comes back when
+they have answered. Until then no other expert gets it. Every expert sees the campaign's open questions below the
+sentence, and can close them. The line below the sentence says how each annotator's span came about.
 """,
 )
 if campaign:

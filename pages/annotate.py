@@ -17,12 +17,18 @@ a **type's key** gives it another type, **Backspace** removes it. For a new enti
 **Shift + ← →** (or drag with the mouse), then press the key of the type. **Enter** sends the sentence.
 
 **Faster.** `;` puts a letter on every token: type that of the first token, of the last, then the type's key. **Tab**
-jumps from suggestion to suggestion. **Shift + Space** accepts all. `/` filters the types by name.
+jumps from suggestion to suggestion. **Shift + Space** accepts all. `/` filters the types by name. **Ctrl + Enter** on
+a span marks the same words throughout the sentence and proposes them in the sentences nobody has annotated yet; again,
+or **Ctrl + Z**, takes that back.
 
 **If the sentence has no entities**, press `0`. `,` writes a comment for the others, `.` skips with a reason.
 **Ctrl + Z** undoes, **Ctrl + Y** redoes, **Shift + Enter** brings the last sentence back. `?` lists all keys.
 
-A suggestion shows its source and its confidence: **link** (the words are a link), **page** (linked earlier on the same
+**Beside the sentence**, if it came from a document, stand the sentences before and after; `+` shows more of them, `-`
+fewer. `:` opens the guidelines with examples, and what experts decided on hard cases.
+
+A suggestion shows its source and its confidence: **identical** (the same words, marked in another sentence), **link**
+(the words are a link), **page** (linked earlier on the same
 page, or its subject), **dbpedia** (a name found in the text), **model**. The page *Gazetteer* explains why it was made.
 Underlined words link to Wikipedia: often an entity, not always. `=` makes the link under the cursor a span of the type
 suggested for it; elsewhere it goes to the next link. Below the sentence the link's page and its entries in DBpedia and

@@ -15,8 +15,9 @@ campaign = shell.page(
     "Overview",
     "How far along is the campaign, do the annotators agree, and do the suggestions help?",
     help="""
-**Progress** counts the sentences at each stage and lists those that people set aside. **The four shares** are the
-figures that the CrossNER paper reports for its own annotation, defined in words and computed for this campaign.
+**Progress** counts the sentences at each stage and lists those that people set aside. **Comparison with
+the paper** shows the four figures that the CrossNER paper reports for its own annotation, defined and computed for this
+campaign.
 **Agreement** is measured where the second annotator did not see the first one's spans. **Suggestions** shows what
 became of them, by source and entity type. **Effort** compares sentences with suggestions to control sentences
 without, in active seconds (pauses excluded) and keystrokes.

@@ -1,4 +1,4 @@
-"""Campaigns: creating, changing, importing, archiving and deleting them."""
+"""Campaigns: changing, importing, archiving and deleting them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages import shell
 from pages.parts.campaign import forms
+from workbench.accounts.roles import KEEPERS
 from workbench.campaigns import campaigns
 from workbench.campaigns.campaigns import CampaignView
 
@@ -24,6 +25,8 @@ nobody has begun.
 
 **Endpoint.** Where pre-annotation looks up names that the gazetteer does not have; without one, in the bundled sample.
 An endpoint that is down never stops anybody from annotating.
+
+A researcher makes campaigns under New campaign and changes their members; rules, domain and archive are an admin's.
 
 Annotators and experts see the campaigns they are members of. An **archived** campaign takes no more work; nothing in it
 is lost. Only an archived campaign can be deleted.
@@ -52,21 +55,23 @@ def _table(known: tuple[CampaignView, ...]) -> None:
     )
 
 
-actor = shell.signed_in("admin")
+actor = shell.signed_in(*KEEPERS)
 shell.header("Campaigns", "Which sets of sentences are worked on, by whom, under which rules.", help=_HELP)
 with shell.shown_errors():
     known = campaigns.list_campaigns(shell.store(), actor, archived=True)
     if known:
         _table(known)
     else:
-        st.info("No campaign yet. Create the first one below, then import sentences under Sentences.")
-    views = ["Change", "New", "Import a zip"] if known else ["New", "Import a zip"]
-    view = st.segmented_control(
-        "View", views, default=views[0], required=True, key="campaigns:view", label_visibility="collapsed"
-    )
+        st.info("No campaign yet.")
+    if st.button("New campaign"):
+        st.switch_page("new_campaign.py")
+    views = [*(["Change"] if known else []), *(["Import a zip"] if actor.role == "admin" else [])]
+    view = next(iter(views), "")
+    if len(views) > 1:
+        view = st.segmented_control(
+            "View", views, default=views[0], required=True, key="campaigns:view", label_visibility="collapsed"
+        )
     if view == "Change":
         forms.change_view(actor, known)
-    elif view == "New":
-        forms.new_view(actor)
-    else:
+    elif view:
         forms.zip_view(actor)

@@ -14,7 +14,7 @@ _HELP = """
 A **corpus** is made from a Wikipedia dump: its pages, split into sentences, with their links. `workbench corpus build`
 makes one; with a gazetteer, it also pre-annotates it.
 
-**Look.** Search, or draw sentences at random; the same seed draws the same ones. Links are underlined, suggestions
+**Browse.** Search, or draw sentences at random; the same seed draws the same ones. Links are underlined, suggestions
 have the colour of their entity type. A click (or Enter) on a sentence shows where it is from: page, revision and
 section, where each link leads, and which entity each suggestion stands for.
 
@@ -33,16 +33,20 @@ with shell.shown_errors():
             st.warning(as_text(f"{corpus.name}: {corpus.problem}"))
     if not whole:
         st.info("There is no corpus yet. Make one on the machine that runs the workbench:")
-        st.code("workbench corpus build DUMP --name NAME --gazetteer GAZETTEER --domain DOMAIN", language=None)
+        st.code(
+            "workbench corpus build DUMP --name NAME --gazetteer GAZETTEER --domain DOMAIN",
+            language=None,
+            wrap_lines=True,
+        )
         st.stop()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.selectbox("Corpus", list(whole), key="corpus:which")
-        views = ["Look", *(["Sample into a campaign"] if actor.role in KEEPERS else [])]
+        views = ["Browse", *(["Sample into a campaign"] if actor.role in KEEPERS else [])]
         view = st.segmented_control(
-            "View", views, default="Look", key="corpus:view", required=True, label_visibility="collapsed"
+            "View", views, default="Browse", key="corpus:view", required=True, label_visibility="collapsed"
         )
     look.counts_line(whole[name])
-    if view == "Look":
+    if view == "Browse":
         look.look_view(actor, whole[name])
     else:
         sample.sample_view(actor, whole[name])

@@ -31,7 +31,7 @@ with shell.shown_errors():
     ways = [*([_STANDING, _AFRESH] if campaign is not None else []), *([_SET] if sets else [])]
     if not ways:
         st.info("There is neither a campaign nor a data set yet. Import one under Sentences, or by command:")
-        st.code("workbench import FOLDER --dataset NAME --domain DOMAIN", language=None)
+        st.code("workbench import FOLDER --dataset NAME --domain DOMAIN", language=None, wrap_lines=True)
         st.stop()
     way = st.segmented_control("Compare", ways, default=ways[0], key="coverage:way", required=True)
     names = ["", *(view.name for view in gazetteers.list_gazetteers(shell.store(), actor) if not view.problem)]
@@ -40,7 +40,7 @@ with shell.shown_errors():
         view = coverage.campaign_coverage(shell.store(), actor, campaign.id)
     elif way == _AFRESH and campaign is not None:
         name = coverage_tables.choose_gazetteer(names, campaign)
-        with st.spinner("Looking …"):
+        with st.spinner("Pre-annotating …"):
             view = coverage.campaign_coverage_afresh(shell.store(), actor, campaign.id, name)
     elif way == _SET:
         view = coverage_tables.dataset_view(actor, sets, names)

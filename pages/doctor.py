@@ -52,7 +52,7 @@ def _draw_findings(result: CheckResult) -> None:
             st.caption(f"… and {result.count - len(result.findings):,} more")
         st.caption(as_text(result.remedy))
         if result.repairable:
-            st.code(f"{_COMMAND} --repair {result.id}", language=None)
+            st.code(f"{_COMMAND} --repair {result.id}", language=None, wrap_lines=True)
 
 
 def _state(result: CheckResult) -> str:
@@ -65,6 +65,6 @@ with shell.shown_errors():
     examination = last_examination(shell.store(), actor)
     if examination is None:
         st.info("Nothing was examined yet. Run this on the server:")
-        st.code(_COMMAND, language=None)
+        st.code(_COMMAND, language=None, wrap_lines=True)
     else:
         _draw(examination)

@@ -24,7 +24,7 @@ Neither figure is the goal. **Runs with it** compares the test F1 of runs that s
 of the same recipe, seed and sentences that start from the encoder it was made from.
 
 **Pre-train** queues a pre-training for the worker. It can be cancelled, and resumes from its last saved state after a
-crash. Runs, turns and suggestions have priority over it. On the command line: `workbench encoder dapt`, `workbench
+crash. Runs, rounds and suggestions have priority over it. On the command line: `workbench encoder dapt`, `workbench
 encoder entity-tagging`.
 """
 

@@ -18,7 +18,7 @@ Each error is a gold span, a predicted one, or a pair of them that should be equ
 
 Each span is in at most one error; spans are paired by equal boundaries first, then by type, then by overlap.
 
-**Whose** is a trained model, on the dev or test sentences it was measured on, or a source of the campaign's
+**Predictions of**: a trained model, on the dev or test sentences it was measured on, or a source of the campaign's
 suggestions, on sentences that have gold by now. Where people accepted suggestions, gold is biased towards them.
 
 Dev comes first: if you decide what to change by its errors, test is no longer a test set.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 import streamlit as st
 
+from crossner_core.schema import Span
 from pages import shell
 from pages.components.chosen_row import chosen_row
 from pages.parts.work import conferring
@@ -64,7 +67,14 @@ def _offer(actor: Actor, row: WorkRow) -> None:
         st.caption(f"Take it back to change it: it waits under {_PAGE_WORDS[row.stage]}, with what you marked.{gold}")
 
 
-def _one(row: WorkRow) -> None:
+def _in_words(span: Span | None, titles: Mapping[str, str]) -> str:
+    if span is None:
+        return "nothing"
+    which = f"token {span.end}" if span.end == span.start + 1 else f"tokens {span.start + 1} to {span.end}"
+    return f"{titles.get(span.type, span.type)}, {which}"
+
+
+def _one(row: WorkRow, titles: Mapping[str, str]) -> None:
     st.text(row.text)
     st.text("Mine: " + (" · ".join(row.mine) or "no entities"))
     if row.gold is None:
@@ -74,7 +84,7 @@ def _one(row: WorkRow) -> None:
     differences = [unit for unit in row.changes if unit.kind in _KIND_WORDS]
     for unit in differences:
         sides = (unit.first, unit.second)
-        mine, gold = (f"{span.type} [{span.start}, {span.end})" if span else "nothing" for span in sides)
+        mine, gold = (_in_words(span, titles) for span in sides)
         st.text(f"· {_KIND_WORDS[unit.kind]}: {mine} → {gold}")
 
 
@@ -116,6 +126,6 @@ if campaign:
             )
             if rows:
                 row = next((row for row in rows if row.task_id == chosen), rows[0])
-                _one(row)
+                _one(row, campaign.domain.titles)
                 if row.can_reopen:
                     _offer(actor, row)

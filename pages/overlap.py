@@ -40,7 +40,7 @@ with shell.shown_errors():
     sources = {source.title: source for source in overlaps.text_sources(shell.store(), actor)}
     if len(sources) < 2:
         st.info("An overlap needs two sources. Import a data set or sentences, or make a corpus by command:")
-        st.code("workbench corpus build DUMP --name NAME", language=None)
+        st.code("workbench corpus build DUMP --name NAME", language=None, wrap_lines=True)
         st.stop()
     chosen = st.multiselect(
         "Compare", list(sources), default=list(sources)[:_FIRST], key="overlap:which", placeholder="Choose two or more"

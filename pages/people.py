@@ -29,7 +29,7 @@ def _show_password_once() -> None:
     if made:
         name, password = made
         st.success(f"Password of **{as_text(name)}**, shown only this once:")
-        st.code(password, language=None)
+        st.code(password, language=None, wrap_lines=True)
 
 
 def _table(people: tuple[Person, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Queue: which sentences come next, what chose them, and what each turn of the loop brought."""
+"""Queue: which sentences come next, what chose them, and what each round brought."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pages.parts.model import savings
 from workbench.accounts.roles import OVERSEERS
 
 _HELP = """
-A **turn** is one round of the loop: once there is enough new gold, it is frozen and a model is trained on it; the model
+A **round** goes like this: once there is enough new gold, it is frozen and a model is trained on it; the model
 scores every sentence that nobody has begun, a **strategy** reorders them, and the model adds suggestions to those that
 come next. Sentences that somebody holds or has begun keep their place. The worker does all this; people can keep
 annotating meanwhile.
@@ -20,20 +20,20 @@ A strategy is one **acquisition function** or several, joined by `+`; a scoring 
 (`k_centre`, `bert_km`, `badge`) has no weight and chooses among the best of the others. Until there is a model,
 clusters of sentences decide.
 
-A share of the queue is filled by **chance**: those sentences are a random sample of the pool, whatever the strategy
+A part of the queue is filled by **chance**: those sentences are a random sample of the pool, whatever the strategy
 prefers, so estimates on them are unbiased.
 
-**Saved** shows what this gains here. Strategies are simulated on this campaign's own gold, which stands in for the
-annotators. Selection, share of chance, suggestions and training are those of the live queue, but models are trained
-at only four sizes, up to four fifths of the gold; random selection is simulated for comparison.
+**Savings** shows what this gains here. Strategies are simulated on this campaign's own gold, which stands in for the
+annotators. Selection, the part left to chance, suggestions and training are those of the live queue, but models are
+trained at only four sizes, up to four fifths of the gold; random selection is simulated for comparison.
 *Studies → Strategies* does the same on corpora.
 """
 
 VIEWS = {
     "Next": queue.next_view,
-    "Turns": queue.rounds_view,
+    "Rounds": queue.rounds_view,
     "Rules": queue.rules_view,
-    "Saved": savings.saved_view,
+    "Savings": savings.saved_view,
 }
 
 actor = shell.signed_in(*OVERSEERS)

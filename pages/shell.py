@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import streamlit as st
@@ -12,8 +12,9 @@ from crossner_core.errors import BadInput, NotAllowed, StoreFailed, WorkbenchErr
 from db.engine import Store
 from pages.components.marked_text import as_text
 from pages.components.sign_out import sign_out_button
-from workbench.accounts import sign_in
+from workbench.accounts import accounts, sign_in
 from workbench.accounts.actors import Actor, require
+from workbench.accounts.roles import KEEPERS
 from workbench.campaigns import campaigns
 from workbench.campaigns.campaigns import CampaignView
 from workbench.http.cookies import form_token, session_cookie
@@ -25,6 +26,7 @@ _MOST_PROBLEMS = 50
 _CAMPAIGN = "campaign"
 _LAST = "shell:last-campaign"
 _NOTES = "shell:notes"
+_CLOSED = "shell:closed-campaign"
 _PERSON = "shell:person"
 
 
@@ -90,7 +92,7 @@ def page(actor: Actor, title: str, line: str, *, help: str = "") -> CampaignView
     header(title, line, help=help)
     campaign = current_campaign(actor)
     if campaign is None:
-        make = "Create one under Campaigns." if actor.role == "admin" else "An admin can add you to one."
+        make = "Make one under New campaign." if actor.role in KEEPERS else "An admin can add you to one."
         st.info(f"There is no campaign for you yet. {make}")
     return campaign
 
@@ -124,13 +126,41 @@ def current_campaign(actor: Actor) -> CampaignView | None:
     return None
 
 
-def sidebar(actor: Actor) -> None:
-    """Draw the campaign chooser, who is signed in, and the sign-out button."""
+def choose(campaign_id: int) -> None:
+    """Make a campaign the chosen one in the next run (for use before `st.rerun`)."""
+    st.session_state.pop(_CAMPAIGN, None)
+    st.query_params[_CAMPAIGN] = str(campaign_id)
+
+
+def sidebar(actor: Actor, draw_links: Callable[[], None]) -> None:
+    """Draw the campaign chooser, the links, who is signed in, and the sign-out button."""
     with st.sidebar:
         with shown_errors():
             _choose_campaign(actor, _choosable(actor))
-        st.caption(as_text(f"{actor.display_name} · {actor.role}"))
-        sign_out_button(form_token=form_token(session_token()))
+        draw_links()
+        with st.container(gap="small"):
+            st.page_link("account.py", label=as_text(f"{actor.display_name} · {actor.role}"))
+            sign_out_button(form_token=form_token(session_token()))
+
+
+def closed(actor: Actor, title: str, roles: Sequence[str]) -> None:
+    """Say that a page is not for the person's role, and whom to ask."""
+    header(title, "This page is closed to you.")
+    why_closed(actor, title, roles)
+    st.page_link("welcome.py", label="Go to Start")
+
+
+def why_closed(actor: Actor, title: str, roles: Sequence[str]) -> None:
+    """Draw for which roles a page is, and who can give the person one of them."""
+    allowed = _listed([f"{role}s" for role in roles])
+    with shown_errors():
+        st.info(as_text(f"{title} is for {allowed}; you are signed in as {actor.role}."))
+        admins = [name for name in accounts.list_admins(store(), actor) if name != actor.display_name]
+        st.text(f"To get another role, ask {_listed(admins, 'or')}." if admins else "Only an admin can change roles.")
+
+
+def _listed(words: Sequence[str], last: str = "and") -> str:
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def _choosable(actor: Actor) -> list[CampaignView]:
@@ -149,6 +179,12 @@ def _choose_campaign(actor: Actor, mine: list[CampaignView]) -> None:
         last = st.session_state[_LAST] if st.session_state[_LAST] in names else mine[0].id
         st.session_state[_CAMPAIGN] = int(asked) if asked.isdecimal() and int(asked) in names else last
     chosen = st.selectbox("Campaign", list(names), key=_CAMPAIGN, format_func=names.__getitem__)
+    if asked not in ("", *map(str, names)):
+        st.session_state[_CLOSED] = (asked, chosen)
+    closed_one, instead = st.session_state.get(_CLOSED, ("", None))
+    if instead == chosen:
+        words = "it is archived or gone, or you are not a member. An admin can add you."
+        st.caption(as_text(f"Campaign {closed_one} is not open to you: {words}"))
     if asked != str(chosen):
         st.query_params[_CAMPAIGN] = str(chosen)
     if st.session_state[_LAST] != chosen:

@@ -19,13 +19,17 @@ Each cell is trained once and kept; a stopped study resumes where it left off, a
 difference from it: published figures come from the paper's encoder, not yours. *What was trained* lists corpora,
 encoder, seeds, recipe and machine.
 
-**Run** queues the study for the worker. It reads the corpora from the data folder (`CROSSNER_DATA`), which has a folder
-for each, with train, dev and test files. Turns, runs, suggestions and label reviews have priority over a study, which
-resumes afterwards; a second `workbench worker` does both at once. On the command line: `workbench study run STUDY`.
+**Results of this project** come with the workbench: they were measured by the command that stands below them. **What
+the papers print** are their figures, with the table they are from.
+
+**Run** queues the study for the worker. It is run on data sets that are kept under Sentences, or on the corpora of the
+data folder (`CROSSNER_DATA`), which has a folder for each, with train, dev and test files. Rounds, runs, suggestions
+and label reviews have priority over a study, which resumes afterwards; a second `workbench worker` does both at once.
+On the command line: `workbench study run STUDY`.
 """
 
 actor = shell.signed_in(*OVERSEERS)
-shell.header("Studies", "What do the papers' tables look like with our encoder and data?", help=_HELP)
+shell.header("Studies", "What do the papers print, and what is it with our encoder and data?", help=_HELP)
 with shell.shown_errors():
     known = studies.list_studies(shell.store(), actor)
     if any(study.is_under_way for study in known):

@@ -23,12 +23,18 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
+SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text(encoding="utf-8").split())
+"""Tests that together take more than half of the processor time of all that are not marked slow themselves."""
+
 SECONDS = {"slow": 5, "browser": 10}
 """About what a test with this mark takes, where others take a tenth of a second."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort by file, longest first: of two processes neither is left with a long file at the end."""
+    """Mark what is slow, and sort by file, longest first: no process is left with a long file at the end."""
+    for item in items:
+        if item.nodeid.partition("[")[0] in SLOW:
+            item.add_marker("slow")
     files: Counter[Path] = Counter()
     for item in items:
         files[item.path] += max(

@@ -44,6 +44,11 @@ def call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """
     if _bytes_in([args, kwargs]) < LARGE:
         return function(*args, **kwargs)
+    return apart(function, *args, **kwargs)
+
+
+def apart(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do the same in a process of its own, however small the input: for what loads a model."""
     store = next((value for value in args if isinstance(value, Store)), None)
     with _AT_ONCE, tempfile.TemporaryDirectory(prefix="workbench-") as name:
         folder = Path(name)
@@ -81,8 +86,8 @@ def _run(folder: Path, store: Store | None) -> None:
         log.error("A call out of process wrote: %s", complaints)
     if process.returncode < 0:
         raise WorkbenchError(
-            f"Reading these files was ended by signal {-process.returncode}, probably for lack of memory. An import is "
-            "all or nothing: see whether its sentences are there, then split the files and import the parts."
+            f"This was ended by signal {-process.returncode}, probably for lack of memory. An import is all or "
+            "nothing: see whether its sentences are there, then split the files and import the parts."
         )
     if process.returncode:
         raise RuntimeError(

@@ -63,7 +63,10 @@ class ScoredTagger(Protocol):
 
 @dataclass(frozen=True)
 class CalibrationReport(Record):
-    """How scores were calibrated, and the effect measured on `measured_on` (test, or dev on held-out folds)."""
+    """How scores were calibrated, and the effect measured on `measured_on` (test, or dev on held-out folds).
+
+    `dev_error` is the expected calibration error on dev's held-out folds, None where an earlier version wrote this.
+    """
 
     calibration: Calibration
     measured_on: str
@@ -72,6 +75,7 @@ class CalibrationReport(Record):
     calibrated: Reliability
     losses: Mapping[str, float]
     note: str = ""
+    dev_error: float | None = None
 
     @property
     def sentence(self) -> str:
@@ -125,6 +129,7 @@ def calibrate(
         calibrated=reliability(given, measured.correct),
         losses=choice.losses,
         note=choice.note,
+        dev_error=reliability(choice.held_out, dev_spans.correct).error,
     )
 
 

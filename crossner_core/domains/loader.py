@@ -7,6 +7,7 @@ import json
 import re
 import string
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
@@ -74,6 +75,14 @@ class Domain:
     def type_names(self) -> tuple[str, ...]:
         """The names of the types, in order."""
         return tuple(entity_type.name for entity_type in self.types)
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """Each type's name → what people read: its title, with the name behind a title that two types have."""
+        often = Counter(entity_type.title for entity_type in self.types)
+        return {
+            each.name: each.title if often[each.title] == 1 else f"{each.title} ({each.name})" for each in self.types
+        }
 
     @property
     def hash(self) -> str:

@@ -33,6 +33,8 @@ class Batch:
     positions: Tensor  # (B, W) index into L of each token's first subword; 0 where padded
     mask: Tensor  # (B, W) True where there is a token
     tags: Tensor  # (B, W) index into the model's tags; IGNORED where unknown or padded
+    # (B, K) True for tags of types that a window's corpus does not annotate: its loss says nothing about them.
+    foreign: Tensor | None = None
     # (B, L, H) what `TokenTagger.hidden` returned for this batch, if several losses share one pass of the encoder.
     hidden: Tensor | None = None
     # For decoding only. None: each window is a sentence.
@@ -43,12 +45,14 @@ class Batch:
         """Return the batch on another device, without cached `hidden`."""
         before = None if self.before is None else self.before.to(device)
         goes_on = None if self.goes_on is None else self.goes_on.to(device)
+        foreign = None if self.foreign is None else self.foreign.to(device)
         return Batch(
             self.input_ids.to(device),
             self.attention_mask.to(device),
             self.positions.to(device),
             self.mask.to(device),
             self.tags.to(device),
+            foreign=foreign,
             before=before,
             goes_on=goes_on,
         )

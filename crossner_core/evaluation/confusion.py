@@ -29,10 +29,22 @@ class Confusion(Record):
         """Return how often a gold type was predicted as another (or the same) with equal boundaries."""
         return self.matrix.get(gold, {}).get(predicted, 0)
 
+    def renamed(self, names: Mapping[str, str]) -> Confusion:
+        """Return the same counts under other names of the types, which must differ; one without keeps its own."""
+        return Confusion(
+            tuple(names.get(name, name) for name in self.types),
+            {names.get(gold, gold): _renamed(row, names) for gold, row in self.matrix.items()},
+            *(_renamed(counts, names) for counts in (self.boundary, self.missed, self.spurious)),
+        )
+
     def worst(self, limit: int = 10) -> list[tuple[str, str, int]]:
         """Return the most frequent (gold, predicted, count) with different types, most frequent first."""
         pairs = [(g, p, n) for g, row in self.matrix.items() for p, n in row.items() if g != p and n]
         return sorted(pairs, key=lambda pair: (-pair[2], pair[0], pair[1]))[:limit]
+
+
+def _renamed(counts: Mapping[str, int], names: Mapping[str, str]) -> dict[str, int]:
+    return {names.get(name, name): count for name, count in counts.items()}
 
 
 def confusion(

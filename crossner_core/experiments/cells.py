@@ -12,7 +12,7 @@ from typing import Any
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.scores import Scores
-from crossner_core.experiments.corpora import corpus_ids, read_corpus
+from crossner_core.experiments.corpora import corpus_ids, read_corpus, read_sources
 from crossner_core.experiments.records import CELLS, Records
 from crossner_core.training.data import TrainingData
 from crossner_core.training.recipe import Recipe, effective
@@ -35,7 +35,7 @@ class Cell:
 
     @property
     def source(self) -> str | None:
-        """The source corpus, if the setting reads one."""
+        """The source corpora, if the setting reads any, as the recipe names them."""
         return self.recipe.source if needs_source(self.recipe.setting) else None
 
     @cached_property
@@ -185,9 +185,9 @@ class Binder:
 
 def training_data(cell: Cell, root: Path) -> TrainingData:
     """Read what a cell is trained and measured on."""
-    source = read_corpus(cell.source, root) if cell.source is not None else None
+    sources = read_sources(cell.source, root) if cell.source is not None else ()
     seed = cell.recipe.seed if cell.order == "random" else 0
-    data = read_corpus(cell.corpus, root).data(size=cell.size, seed=seed, order=cell.order, source=source)
+    data = read_corpus(cell.corpus, root).data(size=cell.size, seed=seed, order=cell.order, sources=sources)
     return data if needs_unlabelled(cell.recipe.setting) else replace(data, unlabelled=())
 
 

@@ -22,6 +22,7 @@ from crossner_core.formats import open_file
 from crossner_core.formats.base import Record, format_ids, get_format
 from crossner_core.schema import LabelledSentence
 from crossner_core.training.data import SourceCorpus, TrainingData
+from crossner_core.training.recipe import source_weights
 from crossner_core.type_maps import TypeMap, load_type_map
 
 SPLITS = ("train", "dev", "test")
@@ -94,8 +95,12 @@ class Corpus:
     duplicates: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    def as_source(self, weight: float = 1.0) -> SourceCorpus:
+        """Return it as a source of other corpora's runs; its test sentences are left out."""
+        return SourceCorpus(self.train, self.dev, weight, frozenset(self.types))
+
     def data(
-        self, *, size: int | None = None, seed: int = 0, order: str = "random", source: Corpus | None = None
+        self, *, size: int | None = None, seed: int = 0, order: str = "random", sources: Sequence[SourceCorpus] = ()
     ) -> TrainingData:
         """Return the data of a run on `size` training sentences (default all): nested subsets by `seed`.
 
@@ -109,7 +114,7 @@ class Corpus:
             types=self.types,
             dev=self.dev,
             test=self.test,
-            sources=(SourceCorpus(source.train, source.dev),) if source else (),
+            sources=tuple(sources),
             parents=self.parents,
             unlabelled=tuple(item.sentence for index, item in enumerate(self.train) if index not in kept),
         )
@@ -143,6 +148,11 @@ def read_corpus(id: str, root: str | Path) -> Corpus:
     stamps = tuple((str(path), *_stamp(path)) for paths in files.values() for path in paths)
     own = folder / OWN_TYPE_MAP
     return _read(id, folder, (*stamps, (str(own), *_stamp(own))) if own.is_file() else stamps)
+
+
+def read_sources(source: str, root: str | Path) -> tuple[SourceCorpus, ...]:
+    """Read the corpora that a recipe's `source` names, each as often as it counts."""
+    return tuple(read_corpus(name, root).as_source(weight) for name, weight in source_weights(source).items())
 
 
 @lru_cache(maxsize=16)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from crossner_core.experiments.tables import Table
 
 DOMAINS = ("politics", "science", "music", "literature", "ai")
 # Sentences in each domain's training set: the position of a whole-set number on a few-shot curve.
@@ -125,13 +128,10 @@ PUBLISHED: tuple[Published, ...] = tuple(
     for domain, f1 in zip(DOMAINS, values, strict=True)
 )
 
+_ELSEWHERE = ((OTHERS, _OTHER_ROWS), (NER_BERT_OTHERS, _NER_BERT_ROWS), (PDALN_CORPORA, _PDALN_ROWS))
 PUBLISHED_ELSEWHERE: tuple[Published, ...] = tuple(
     Published(system, setting, domain, f1, source)
-    for domains, rows in (
-        (OTHERS, _OTHER_ROWS),
-        (NER_BERT_OTHERS, _NER_BERT_ROWS),
-        (PDALN_CORPORA, _PDALN_ROWS),
-    )
+    for domains, rows in _ELSEWHERE
     for system, setting, source, values in rows
     for domain, f1 in zip(domains, values, strict=True)
 )
@@ -202,3 +202,37 @@ def published(*, domain: str | None = None, setting: str | None = None, system: 
         for row in PUBLISHED
         if domain in (None, row.domain) and setting in (None, row.setting) and system in (None, row.system)
     ]
+
+
+def printed(*beginnings: str) -> tuple[Table, ...]:
+    """Return the published figures whose source begins so, as tables: one for each source and its corpora."""
+    tables: dict[tuple[tuple[str, ...], str], list[tuple[str | float, ...]]] = {}
+    for corpora, (system, setting, source, values) in _all_rows():
+        if source.startswith(beginnings):
+            tables.setdefault((corpora, source), []).append((system, setting, *values))
+    return tuple(
+        Table(source, ("system", "setting", *corpora), tuple(rows)) for (corpora, source), rows in tables.items()
+    )
+
+
+def _all_rows() -> Iterator[tuple[tuple[str, ...], tuple[str, str, str, tuple[float, ...]]]]:
+    for corpora, rows in ((DOMAINS, _ROWS), *_ELSEWHERE):
+        for row in rows:
+            yield corpora, row
+
+
+PRINTED_TYPES = Table(
+    LIU.replace("table 2", "table 4"),
+    ("entity type of music", *_BY_TYPE),
+    tuple((name, *(values[index] for values in _BY_TYPE.values())) for index, name in enumerate(_TYPES)),
+)
+PRINTED_WITHOUT = Table(
+    f"{ZHANG}, table 2: change of F1 without a term",
+    ("without", *PDALN_CORPORA),
+    tuple((term, *changes) for term, changes in PDALN_WITHOUT.items()),
+)
+PRINTED_RATIOS = Table(
+    f"{ZHANG}, table 4: F1 by source sentences for each target sentence",
+    ("corpus", *map(str, next(iter(PDALN_RATIOS.values())))),
+    tuple((corpus, *by_ratio.values()) for corpus, by_ratio in PDALN_RATIOS.items()),
+)

@@ -160,6 +160,8 @@ class Study:
     """The number of campaigns it plays with a config."""
     labels: Callable[[Any], Sequence[str]] | None = None
     """The rows that a config's `rows` may change, if a study has any."""
+    published: tuple[Table, ...] = ()
+    """What the papers print, as facts with their source in the title."""
 
 
 @dataclass(frozen=True, slots=True)

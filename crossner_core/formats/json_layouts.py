@@ -5,6 +5,7 @@
 | `tokens`, `words` or `sentence` (strings) with `ner_tags`, `tags`, `ner` or `labels` (`B-song`) | Hugging Face |
 | `tokenized_text` (strings) with `ner` (`[first, last, type]`, last word inclusive) | GLiNER |
 | `text` with `entities`, `spans`, `ents`, `label` or `labels` (`[start, end, type]`, objects) | doccano, spaCy, … |
+| … with the offsets of a span as a list (`"offsets": [[start, end]]`) | BigBio, brat as JSON |
 
 Keys that are read are not kept as metadata. Text with spans but no tokens is tokenized by our rules and also split at
 span boundaries, so that each span covers whole tokens. Only confirmed annotation becomes gold: a Prodigy task that was
@@ -21,6 +22,7 @@ from typing import Any
 
 from crossner_core.errors import BadInput
 from crossner_core.formats.source import clip
+from crossner_core.schema import ONE_PIECE
 from crossner_core.tags import spans_from_tags
 from crossner_core.tokenize import tokenize
 
@@ -31,6 +33,7 @@ _SPANS = ("entities", "spans", "ents", "label", "labels")
 _OF_UNOPENED = ("label", "labels")
 _RANGED = "tokenized_text"
 _START, _END = ("start", "start_offset"), ("end", "end_offset")
+_PIECES = ("offsets", "fragments", "spans")
 _TYPE = ("type", "label", "entity_type", "tag")
 _READ = frozenset((_RANGED, *_WORDS, *_TAGS, *_SPANS))
 
@@ -186,7 +189,24 @@ def _offsets(token: Mapping[str, Any]) -> list[Any]:
     return [token.get("start"), token.get("end")]
 
 
+def _pieces(item: Any) -> list[list[int]]:
+    """Return the pieces of a span whose offsets are a list of pairs, [] for any other."""
+    if isinstance(item, dict):
+        return item[name] if (name := _key(item, _PIECES, _are_pieces)) else []
+    return item[0] if isinstance(item, list) and len(item) == 2 and _are_pieces(item[0]) else []
+
+
+def _are_pieces(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_pair, value))
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_offset, value))
+
+
 def _is_span(item: Any) -> bool:
+    if _pieces(item):
+        return True
     if isinstance(item, dict):
         return bool(_key(item, _START, _is_offset) and _key(item, _END, _is_offset))
     return isinstance(item, list) and len(item) == 3 and _is_offset(item[0]) and _is_offset(item[1])
@@ -199,8 +219,16 @@ def _is_offset(value: Any) -> bool:
 def _span(item: Any, name: str) -> tuple[int, int, str]:
     if not _is_span(item):
         raise BadInput(f"{name} holds {clip(json.dumps(item))}; write [start, end, type], or an object with these.")
+    pieces = _pieces(item)
+    if len(pieces) > 1:
+        raise BadInput(
+            f"{name} holds {clip(json.dumps(item))} in {len(pieces)} pieces; {ONE_PIECE}: keep one, or all that lies "
+            "between."
+        )
     if isinstance(item, list):
-        start, end, type = item
+        start, end, type = (*pieces[0], item[1]) if pieces else item
+    elif pieces:
+        (start, end), type = pieces[0], item.get(_key(item, _TYPE, lambda value: isinstance(value, str)))
     else:
         start, end = item[_key(item, _START, _is_offset)], item[_key(item, _END, _is_offset)]
         type = item.get(_key(item, _TYPE, lambda value: isinstance(value, str)))

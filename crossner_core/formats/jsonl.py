@@ -23,6 +23,7 @@ from crossner_core.formats.text import text_format
 from crossner_core.schema import (
     LAYOUT_KEY,
     OUR_KEYS,
+    WHOLE_TOKENS,
     Link,
     Sentence,
     SentenceLayout,
@@ -253,7 +254,10 @@ def _token_range(
         raise BadInput(f"{what} [{start}, {end}) covers {clip(text[start:end])}, not {clip(str(surface))}.")
     if start not in bounds[0] or end not in bounds[1]:
         edge = start if start not in bounds[0] else end
-        raise BadInput(f"{what} [{start}, {end}) {clip(text[start:end])}: {edge} is not on a token boundary.")
+        raise BadInput(
+            f"{what} [{start}, {end}) {clip(text[start:end])}: {edge} is not on a token boundary; "
+            f"{WHOLE_TOKENS}: move it to one."
+        )
     return bounds[0][start], bounds[1][end]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,15 +21,20 @@ KINDS = ("type", "boundary", "boundary+type", "missing", "extra", "conflict", "l
 
 @dataclass(frozen=True)
 class Gold:
-    """The sentences to look at, each with its split, and the domain's types in order."""
+    """The sentences to look at, each with its split, and the domain's types in order, with their titles if known."""
 
     items: tuple[LabelledSentence, ...]
     splits: tuple[str, ...]
     types: tuple[str, ...]
+    titles: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.items:
             raise BadInput("There is no gold yet, so nothing to look at again; adjudicate some sentences first.")
+
+    def title(self, type_name: str) -> str:
+        """Return what people call a type."""
+        return self.titles.get(type_name, type_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,8 @@ class Finding:
 
     `score` in [0, 1] ranks the findings of one check. `proposed` would replace `there`; the two are equal if nothing is
     proposed. `other` is the item it is compared with, whose spans there are `other_there`. The probabilities are what
-    models that did not learn from the item give each side where the two differ; None if no model was asked.
+    each side has where the two differ: from models that did not learn from the item, or shares of the same words in
+    gold; None if the check has neither.
     """
 
     item: int
@@ -112,6 +118,8 @@ def touching(spans: Iterable[Span], start: int, end: int) -> tuple[Span, ...]:
     return tuple(sorted(span for span in spans if span.start < end and start < span.end))
 
 
-def in_words(sentence: Sentence, spans: Sequence[Span]) -> str:
-    """Return spans as readable text: surface (type)."""
-    return ", ".join(f"{sentence.surface(span.start, span.end)} ({span.type})" for span in spans) or "no entity"
+def in_words(sentence: Sentence, spans: Sequence[Span], titles: Mapping[str, str] | None = None) -> str:
+    """Return spans as readable text: surface (type), the type by its title if there are any."""
+    named = titles or {}
+    words = (f"{sentence.surface(span.start, span.end)} ({named.get(span.type, span.type)})" for span in spans)
+    return ", ".join(words) or "no entity"

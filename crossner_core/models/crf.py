@@ -12,6 +12,7 @@ from crossner_core.encoders.windows import IGNORED, Batch
 from crossner_core.models._linear_chain import Chain, log_partition, marginals, path_score
 from crossner_core.models.base import TokenTagger
 from crossner_core.models.dropout import Dropout
+from crossner_core.models.heads import without_foreign
 from crossner_core.models.registry import register
 from crossner_core.models.viterbi import FORBIDDEN, first_scores, iob2_transitions, viterbi
 from crossner_core.options.crf import CrfOptions
@@ -44,7 +45,7 @@ class Crf(TokenTagger):
         A mean over tokens, like the tagger's loss: the same learning rates and clipping suit both, and a token weighs
         the same in a short sentence as in a long one.
         """
-        scores, chain = self.scores(batch), self.tag_pairs()
+        scores, chain = without_foreign(self.scores(batch), batch), self.tag_pairs()
         known = batch.tags != IGNORED  # (B, W)
         if bool((known == batch.mask).all()):
             gold = path_score(scores, batch.mask, chain, batch.tags.clamp(min=0))  # (B,)

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from crossner_core.encoders.windows import IGNORED
+from crossner_core.encoders.windows import IGNORED, Batch
 from crossner_core.models._linear_chain import Chain
+from crossner_core.models.viterbi import FORBIDDEN
 
 
 def head_tags(types: Sequence[str]) -> tuple[str, ...]:
@@ -17,10 +18,26 @@ def head_tags(types: Sequence[str]) -> tuple[str, ...]:
     return ("O", *(f"{prefix}-{name}" for name in types for prefix in "BI"))
 
 
-def token_loss(scores: Tensor, tags: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Return the mean cross-entropy of scores (B, W, K) over tokens with a known tag (B, W), with label smoothing."""
-    flat = scores.flatten(0, 1), tags.flatten()
-    return functional.cross_entropy(*flat, ignore_index=IGNORED, label_smoothing=smoothing)
+def token_loss(scores: Tensor, batch: Batch, smoothing: float = 0.0) -> Tensor:
+    """Return the mean cross-entropy of scores (B, W, K) over tokens with a known tag, with label smoothing.
+
+    Tags that are foreign to a window's corpus have no part in it.
+    """
+    if batch.foreign is None:
+        flat = scores.flatten(0, 1), batch.tags.flatten()
+        return functional.cross_entropy(*flat, ignore_index=IGNORED, label_smoothing=smoothing)
+    log_probs = without_foreign(scores, batch).log_softmax(-1)  # (B, W, K)
+    known = batch.tags != IGNORED  # (B, W)
+    of_tags = log_probs.gather(2, batch.tags.clamp(min=0).unsqueeze(2)).squeeze(2)  # (B, W)
+    own = ~batch.foreign.unsqueeze(1)  # (B, 1, K)
+    of_all = log_probs.masked_fill(~own, 0.0).sum(-1) / own.sum(-1)  # (B, W)
+    losses = -((1 - smoothing) * of_tags + smoothing * of_all)
+    return losses[known].sum() / known.sum().clamp(min=1)
+
+
+def without_foreign(scores: Tensor, batch: Batch) -> Tensor:
+    """Return scores (B, W, K) in which tags that are foreign to a window's corpus can no longer be chosen."""
+    return scores if batch.foreign is None else scores.masked_fill(batch.foreign.unsqueeze(1), FORBIDDEN)
 
 
 def copy_tag_rows(

@@ -52,7 +52,7 @@ class LabelAware(TokenTagger):
 
     def loss(self, batch: Batch) -> Tensor:
         scores = self.scores(batch)  # (B, W, K)
-        return token_loss(scores, batch.tags, self.options.label_smoothing)
+        return token_loss(scores, batch, self.options.label_smoothing)
 
     def decode_tags(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
         """Return greedily chosen tags, and the tag scores at each token given the preceding tags."""

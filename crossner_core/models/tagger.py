@@ -34,7 +34,7 @@ class Tagger(TokenTagger):
 
     def loss(self, batch: Batch) -> Tensor:
         scores = self.scores(batch)  # (B, W, K)
-        return token_loss(scores, batch.tags, self.options.label_smoothing)
+        return token_loss(scores, batch, self.options.label_smoothing)
 
     def decode_tags(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
         scores = self.scores(batch)[..., :allowed].log_softmax(-1)  # (B, W, A)

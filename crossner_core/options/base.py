@@ -24,15 +24,19 @@ def option(
     unless: tuple[Mapping[str, tuple[object, ...]], ...] = (),
     later: bool = False,
     lines: bool = False,
+    title: str = "",
+    names: Mapping[str, str] | None = None,
 ) -> Any:
     """Make a dataclass field with the metadata that a form or a flag needs.
 
     `only` maps other fields to the values for which this one has an effect; each entry of `unless` is a combination of
     values for which it still has none. A `later` field is left out of hashes at its default, so that results from
-    before it existed keep their keys. `lines` marks a field with several long words, one per line.
+    before it existed keep their keys. `lines` marks a field with several long words, one per line. `title` and `names`
+    are what people read for the field and for its choices; flags and stored configs keep name and choices.
     """
     metadata: dict[str, Any] = {"help": help, "choices": choices, "min": min, "max": max, "group": group}
     metadata |= {"only": only or {}, "unless": unless, "later": later, "lines": lines}
+    metadata |= {"title": title, "names": names or {}}
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)

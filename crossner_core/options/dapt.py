@@ -19,14 +19,20 @@ class DaptOptions(PretrainOptions):
     )
     mask_share: float = option(0.15, "Share of the subwords to predict.", min=0.01, max=0.9)
     block_size: int = option(
-        512, "Subwords per block, special tokens included; limited to the encoder's maximum.", min=8, max=8192
+        512,
+        "Subwords per sequence, special tokens included; limited to the encoder's maximum.",
+        min=8,
+        max=8192,
+        title="sequence length",
     )
-    batch_size: int = option(8, "Blocks per step.", min=1, max=65_536)
+    batch_size: int = option(8, "Sequences per step.", min=1, max=65_536, title="sequences per step")
     epochs: int = option(15, "Passes over the corpus.", min=1, max=10_000)
     held_out_share: float = option(
         0.02, "Share of the corpus held out for evaluation, unless separate text is given.", min=0.0001, max=0.5
     )
-    held_out_blocks: int = option(200, "Maximum blocks of held-out text to evaluate on.", min=1, max=10**6)
+    held_out_blocks: int = option(
+        200, "Maximum sequences of held-out text to evaluate on.", min=1, max=10**6, title="held-out sequences"
+    )
     unknown_word: str = option(
         "<unk>", "Word that stands for an omitted one in the corpus: encoded as unknown and never predicted."
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from crossner_core.errors import BadInput, WorkbenchError
 from crossner_core.evaluation.learning_curves import RoundPoint
-from crossner_core.experiments.corpora import read_corpus
+from crossner_core.experiments.corpora import read_corpus, read_sources
 from crossner_core.experiments.records import SIMULATIONS, Records
 from crossner_core.experiments.training_cells import planned_encoder
 from crossner_core.parallel import Queue, ShouldStop, WorkerDied, never, run_here, run_pool, run_ray, threads_for
@@ -100,9 +100,9 @@ def _tasks(simulations: Iterable[Simulation], data: Path, out: Path, gazetteer: 
 
 
 def simulation_data(simulation: Simulation, root: Path) -> TrainingData:
-    """Read a campaign's corpus, and its source if its models read one."""
-    source = read_corpus(simulation.recipe.source, root) if reads_source(simulation) else None
-    data = read_corpus(simulation.corpus, root).data(size=None, seed=0, order="file", source=source)
+    """Read a campaign's corpus, and the sources that its models read."""
+    sources = read_sources(simulation.recipe.source, root) if reads_source(simulation) else ()
+    data = read_corpus(simulation.corpus, root).data(size=None, seed=0, order="file", sources=sources)
     return replace(data, unlabelled=())
 
 

@@ -65,7 +65,8 @@ class SuggestionSource:
     of these kinds together, and no kind has two sources. `cost` describes the cost per sentence. `settings` is a frozen
     dataclass whose fields are campaign settings, each with a default and a `doc`. `open` makes the suggester, None if a
     separate job writes the suggestions. `is_trained` marks a source trained on gold: its suggestions must not teach a
-    model, and its silence on a sentence that it read counts against what others suggest.
+    model, and its silence on a sentence that it read counts against what others suggest. `from_people` marks what
+    somebody here or elsewhere annotated: to count it among what names in the text suggest would be to know the answer.
     """
 
     id: str
@@ -75,6 +76,7 @@ class SuggestionSource:
     settings: type = NoSettings
     open: Callable[[Any, Resources], Suggester] | None = None
     is_trained: bool = False
+    from_people: bool = False
 
     def doc(self, setting: str) -> str:
         """Return a setting's help text for forms."""
@@ -122,6 +124,12 @@ def is_trained(stored: str) -> bool:
     """Return whether a suggestion's `source` names a model trained on gold."""
     source = source_of(stored)
     return source is not None and source.is_trained
+
+
+def is_from_names(stored: str) -> bool:
+    """Return whether a suggestion's `source` looks up names: it is no model, and does not repeat people's work."""
+    source = source_of(stored)
+    return source is None or not (source.is_trained or source.from_people)
 
 
 def words_of(stored: str) -> str:

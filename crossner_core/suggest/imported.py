@@ -10,5 +10,6 @@ IMPORTED = register(
         title="Imported annotation",
         cost="nothing: it comes with the file",
         kinds={"import": "from the imported file"},
+        from_people=True,
     )
 )

@@ -18,7 +18,7 @@ from crossner_core.domains import load_domain
 from crossner_core.errors import InvalidConfig
 from crossner_core.training.data import TrainingData
 from crossner_core.training.processes import run_together
-from crossner_core.training.recipe import Recipe
+from crossner_core.training.recipe import Recipe, source_weights
 from crossner_core.training.settings.registry import needs_source, needs_unlabelled, setting
 
 if TYPE_CHECKING:
@@ -40,7 +40,10 @@ def train_recipe(
     out: Annotated[Path, flag("folder of the run: state, tagger, result.json", "DIR")],
     recipe: Annotated[str, flag("fields to change: JSON, or a .json or .toml file", "JSON")] = "{}",
     domain: Annotated[str | None, flag("built-in domain that defines entity types and parents", "NAME")] = None,
-    source: Annotated[Path | None, flag("folder of the source corpus, for transfer settings", "DIR")] = None,
+    source: Annotated[
+        list[str] | None,
+        flag("folders of source corpora, for transfer settings; DIR*2 counts one twice, DIR*0.5 half of it", "DIR …"),
+    ] = None,
     source_cache: Annotated[Path | None, flag("folder where source checkpoints are shared between runs", "DIR")] = None,
     size: Annotated[
         int | None, flag("train on only this many sentences; the rest of train is unlabelled text", "N")
@@ -69,7 +72,7 @@ def train_recipe(
 
     device = prepare(threads)  # first: an invalid number of threads is rejected before anything is read
     chosen = Recipe.from_dict(read_values(recipe))
-    read, carved = read_data(data, source, domain=domain, size=size, order=order)
+    read, carved = read_data(data, source or (), domain=domain, size=size, order=order)
     read, bare = _with_bare_text(read, chosen, unlabelled or ())
     read, proposed = _with_proposals(read, chosen, gazetteer, domain)
     notes = (*carved, *bare, *proposed)
@@ -94,22 +97,24 @@ def train_recipe(
 
 def read_data(
     folder: Path,
-    source_folder: Path | None = None,
+    source_folders: Sequence[str] = (),
     *,
     domain: str | None = None,
     size: int | None = None,
     order: str = "random",
 ) -> tuple[TrainingData, tuple[str, ...]]:
     """Read the corpora; return them with notes on what was carved, mapped or skipped."""
-    if source_folder and source_folder.expanduser().resolve() == folder.expanduser().resolve():
-        raise InvalidConfig(f"--source is {source_folder}, the same folder as --data; choose another corpus's folder.")
-    source = _corpus(source_folder) if source_folder else None
-    target = _corpus(folder)
-    data = target.data(size=size, order=order, source=source)
+    weights = source_weights(", ".join(source_folders)) if source_folders else {}
+    for name in weights:
+        if Path(name).expanduser().resolve() == folder.expanduser().resolve():
+            raise InvalidConfig(f"--source is {name}, the same folder as --data; choose another corpus's folder.")
+    target, sources = _corpus(folder), [_corpus(Path(name)) for name in weights]
+    weighted = [source.as_source(weight) for source, weight in zip(sources, weights.values(), strict=True)]
+    data = target.data(size=size, order=order, sources=weighted)
     if domain:
         built_in = load_domain(domain)
         data = replace(data, types=built_in.type_names, parents=built_in.parents)
-    notes = (f"{corpus.id}: {note}." for corpus in (target, source) if corpus is not None for note in corpus.notes)
+    notes = (f"{corpus.id}: {note}." for corpus in (target, *sources) for note in corpus.notes)
     return data, tuple(notes)
 
 

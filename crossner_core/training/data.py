@@ -6,16 +6,29 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from crossner_core.errors import BadInput, UnknownType
 from crossner_core.schema import LabelledSentence, Sentence, Span, check_spans
 
 
 @dataclass(frozen=True, slots=True)
 class SourceCorpus:
-    """A training corpus of another domain, with its own types."""
+    """A training corpus of another domain, with its own types.
+
+    Its training sentences count `weight` times in an epoch of a source stage. `annotates` are the types that it would
+    mark where they occur; those that it marks, if nothing is known.
+    """
 
     train: tuple[LabelledSentence, ...]
     dev: tuple[LabelledSentence, ...] = ()
+    weight: float = 1.0
+    annotates: frozenset[str] = frozenset()
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The entity types that it marks, or would mark."""
+        return self.annotates | {span.type for item in (*self.train, *self.dev) for span in item.spans}
 
 
 @dataclass(frozen=True)
@@ -50,8 +63,13 @@ class TrainingData:
 
     @property
     def source_train(self) -> tuple[LabelledSentence, ...]:
-        """The training sentences of all source corpora, one after the other."""
-        return tuple(item for source in self.sources for item in source.train)
+        """The training sentences of all source corpora, one after the other, each as often as it counts."""
+        return tuple(item for source in self.sources for item in weighted(source))
+
+    @property
+    def source_annotated(self) -> tuple[frozenset[str], ...]:
+        """The types that the corpus of each sentence of `source_train` annotates."""
+        return tuple(source.types for source in self.sources for _ in weighted(source))
 
     @property
     def source_dev(self) -> tuple[LabelledSentence, ...]:
@@ -77,6 +95,13 @@ class TrainingData:
         more = [name for name in (tree, *extra) if name]
         joined = "|".join([",".join(self.types), *(corpus_hash(part) for part in parts), *more])
         return hashlib.sha256(joined.encode()).hexdigest()
+
+
+def weighted(source: SourceCorpus) -> tuple[LabelledSentence, ...]:
+    """Return a source's training sentences `weight` times: whole copies, then randomly drawn ones."""
+    whole, part = divmod(source.weight, 1)
+    drawn = np.random.default_rng(0).permutation(len(source.train))[: round(part * len(source.train))]
+    return source.train * int(whole) + tuple(source.train[index] for index in sorted(drawn))
 
 
 def corpus_hash(items: Iterable[LabelledSentence]) -> str:

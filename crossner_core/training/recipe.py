@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ _TARGET = (
 # Only for the target stage: options against the gap between gold history and a model's own, which is wide with few
 # sentences, and decoding, which does not affect the loss.
 _OF_TARGET = ("label_history", "label_own_share", "label_noise", "label_embedding_dropout", "constrained")
+_TIMES = re.compile(r"\d{1,3}(\.\d{1,4})?")
 # Prefix of options for students, which follow the target stage.
 _STUDENT = "self_training_"
 
@@ -65,7 +67,10 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
         "direct", "Transfer setting: how the source domain is used.", choices=setting_ids(), group="model"
     )
     source: str = option(
-        "conll2003", "Name of the source corpus, for settings that use one.", group="source", only=_SOURCE
+        "conll2003",
+        "Source corpora, for settings that use them, separated by commas; NAME*2 counts one twice, NAME*0.5 half.",
+        group="source",
+        only=_SOURCE,
     )
     learning_rate: float = option(
         2e-4, "Peak learning rate of the encoder on the target.", min=1e-7, max=1e-2, unless=_NO_TARGET_STAGE
@@ -155,6 +160,14 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
         group="source",
         only=_STAGED,
     )
+    source_unmarked: str = option(
+        "outside",
+        "What a token that a corpus leaves unmarked is to types only other corpora mark: outside of them, or unknown.",
+        choices=("outside", "unknown"),
+        group="source",
+        only=_SOURCE_STAGE,
+        later=True,
+    )
     head_first_epochs: int = option(
         8,
         "First epochs after the source stage, in which only the head is trained.",
@@ -196,6 +209,7 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        source_weights(self.source)
         if not self.encoder.strip():
             raise InvalidConfig("encoder is empty; give 'minilm', a local folder or a hub name.")
 
@@ -229,8 +243,28 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
 
 
 def source_names(source: str) -> tuple[str, ...]:
-    """Return the corpora named in a recipe's `source`, separated by commas."""
-    return tuple(name.strip() for name in source.split(","))
+    """Return the corpora named in a recipe's `source`."""
+    return tuple(name for name, _ in _named(source))
+
+
+def source_weights(source: str) -> dict[str, float]:
+    """Return how often each corpus named in a recipe's `source` counts; raise InvalidConfig for what is no weight."""
+    weights: dict[str, float] = {}
+    for name, times in _named(source):
+        weight = float(times) if _TIMES.fullmatch(times) else 0.0
+        if not 0.01 <= weight <= 100:
+            raise InvalidConfig(f"source has {name}*{times}; a weight after * must be a number from 0.01 to 100.")
+        if name in weights:
+            raise InvalidConfig(f"source names {name!r} twice; to count it more often write {name}*2.")
+        weights[name] = weight
+    return weights
+
+
+def _named(source: str) -> Iterator[tuple[str, str]]:
+    """Yield each corpus with what stands after its *, or 1."""
+    for part in source.split(","):
+        name, star, times = part.rpartition("*")
+        yield (name.strip(), times.strip()) if star else (times.strip(), "1")
 
 
 def effective(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -253,6 +287,8 @@ def source_key(recipe: Recipe, data: TrainingData, fingerprint: str) -> str:
     parts = source_options(recipe)
     parts |= {"encoder": fingerprint}
     parts |= {"train": corpus_hash(data.source_train), "dev": corpus_hash(data.source_dev)}
+    if recipe.source_unmarked == "unknown":
+        parts |= {"annotated": [sorted(source.types) for source in data.sources]}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 

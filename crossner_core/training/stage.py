@@ -72,6 +72,8 @@ class Stage:
     head_first_learning_rate: float = 0.0
     objective: MakeObjective | None = None
     """What the stage minimises instead of the model's own loss; created once the model exists."""
+    annotated: tuple[frozenset[str], ...] | None = None
+    """The types that each training sentence's corpus annotates, where these differ: of others it says nothing."""
     measure_first: bool = False
     """The stage's initial model counts too: it is kept if no epoch is better on dev."""
     fresh: bool = False

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from crossner_core.encoders.base import Encoder
@@ -53,6 +54,7 @@ class TaggerTask(Task):
         self.windows = predictor.encoder.windows([item.sentence for item in stage.train])
         self.lengths = [len(window.input_ids) for window in self.windows]
         self.tags = tag_indices(stage.train, self.model.tags)
+        self.foreign = _foreign(stage.annotated, self.model.tags)
         self.dev_windows = predictor.encoder.windows([item.sentence for item in stage.dev])
         self.dev_gold = [tags_from_spans(item.spans, len(item.sentence.tokens)) for item in stage.dev]
         self._batches: tuple[int, list[list[int]]] | None = None
@@ -100,6 +102,8 @@ class TaggerTask(Task):
     def loss(self, part: Part) -> Tensor:
         windows = [self.windows[index] for index in part.windows]
         batch = self.predictor.encoder.collate(windows, self.tags).to(self.device)
+        if self.foreign is not None:
+            batch.foreign = self.foreign[[window.sentence for window in windows]].to(self.device)
         if self.objective is None:
             return self.model.loss(batch) * part.weight
         return self.objective.loss(self.model, batch, [window.sentence for window in windows], part.step)
@@ -176,6 +180,14 @@ class TaggerTask(Task):
 
     def _tokens(self, indices: Sequence[int]) -> int:
         return sum(len(self.windows[index].positions) for index in indices)
+
+
+def _foreign(annotated: Sequence[frozenset[str]] | None, tags: Sequence[str]) -> Tensor | None:
+    """Return by sentence which tags (S, K) its corpus does not annotate; None where all annotate the same."""
+    if annotated is None:
+        return None
+    rows = {types: [tag != "O" and tag[2:] not in types for tag in tags] for types in set(annotated)}
+    return torch.tensor([rows[types] for types in annotated])
 
 
 def begin_stage(

@@ -10,6 +10,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -256,6 +257,19 @@ class Corpus:
             sentences.update(zip((position for position, _ in wanted), sentences_of(rows), strict=True))
         return [sentences[position] for position in range(len(asked))]
 
+    def of_page(self, page: int) -> list[CorpusSentence]:
+        """Return the sentences of a page in order, none if it has none; only row groups that may hold it are read."""
+        sentences: list[CorpusSentence] = []
+        files = tuple(shard.file_name for shard in self.manifest.shards)
+        for number, group, low, high in _page_ranges(self.folder, self.manifest.hash, files):
+            if not low <= page <= high:
+                continue
+            with self._file("sentences", number) as file:
+                rows = pc.indices_nonzero(pc.equal(_read(file, group, ["page"]).column("page"), page))
+                if len(rows):
+                    sentences += sentences_of(_read(file, group, SENTENCES.names).take(rows))
+        return sentences
+
     def search(self, text: str, *, limit: int = 20, offset: int = 0) -> list[CorpusSentence]:
         """Return sentences that contain a text, ignoring case, in order; reading stops at the limit."""
         sentences: list[CorpusSentence] = []
@@ -330,6 +344,24 @@ class CorpusWriter:
         """Write the manifest, which makes the folder a corpus."""
         write_beside(self.folder / FILE_NAME, manifest.to_json().encode())
         return Corpus.open(self.folder)
+
+
+@lru_cache(maxsize=8)
+def _page_ranges(folder: Path, _hash: str, files: tuple[str, ...]) -> list[tuple[int, int, int, int]]:
+    """Return (shard, row group, lowest page, highest page) from the footers, which are read once for each corpus."""
+    ranges = []
+    for number, name in enumerate(files):
+        try:
+            footer = pq.read_metadata(folder / "sentences" / name)
+        except (OSError, pa.ArrowException) as error:
+            raise BadInput(
+                f"{folder / name} cannot be read: copy the corpus again, or rebuild it. ({error})"
+            ) from error
+        for group in range(footer.num_row_groups):
+            bounds = footer.row_group(group).column(SENTENCES.get_field_index("page")).statistics
+            low, high = (bounds.min, bounds.max) if bounds and bounds.has_min_max else (-(2**63), 2**63)
+            ranges.append((number, group, low, high))
+    return ranges
 
 
 def write_beside(path: Path, data: bytes) -> None:

@@ -11,17 +11,19 @@ import streamlit as st
 T = TypeVar("T", bound=Hashable)
 
 
-def chosen_row(table: pd.DataFrame, ids: Sequence[T], *, key: str, **options: Any) -> T | None:
+def chosen_row(table: pd.DataFrame, ids: Sequence[T], *, key: str, first: T | None = None, **options: Any) -> T | None:
     """Draw a table; return the id of the chosen row, None if there is none or it is gone.
 
     `ids` name the rows in order, `key` names the list, including its campaign. Streamlit keeps a selection by row
     number even when the rows change: here changed rows make a new table, in which the same id is selected again.
-    `options` go to `st.dataframe`.
+    `first` is chosen until somebody chooses another. `options` go to `st.dataframe`.
     """
     drawn = f"{key}:{hash(tuple(ids)):x}"
-    last, before = st.session_state.get(f"{key}:chosen", ("", None))
+    last, before = st.session_state.get(f"{key}:chosen", (None, None))
     # Streamlit forgets a table that was not drawn; so does this.
-    again = before in ids and last in st.session_state
+    if last is None or last not in st.session_state:
+        before = first
+    again = before in ids
     picked = st.dataframe(
         table,
         hide_index=True,

@@ -207,4 +207,4 @@ def pairs_table(found: Mapping[int, Confusion]) -> pd.DataFrame:
             )
             percentages.append(round(100 * confusion.count(gold, predicted) / whole, 1) if whole else None)
         rows.append((gold, predicted, *percentages))
-    return pd.DataFrame(rows, columns=["gold", "taken for", *(str(size) for size in found)])
+    return pd.DataFrame(rows, columns=["gold", "predicted as", *(str(size) for size in found)])

@@ -24,7 +24,7 @@ def _one(item: CorpusSentence, domain: Domain | None) -> str:
     where = " · ".join(str(part) for part in (sentence.meta["title"], sentence.meta["section"]) if part)
     return opening_row(
         f'{marked}<span class="small" dir="auto">{escape(where)}</span>',
-        f"<p>{escape(_provenance(item))}</p>{_links(item)}{_mentions(item)}",
+        f"<p>{escape(_provenance(item))}</p>{_links(item)}{_mentions(item, domain)}",
     )
 
 
@@ -55,13 +55,14 @@ def _links(item: CorpusSentence) -> str:
     return table_html(("Link", "Page"), rows)
 
 
-def _mentions(item: CorpusSentence) -> str:
+def _mentions(item: CorpusSentence, domain: Domain | None) -> str:
     if item.mentions is None:
         return "<p>Not pre-annotated.</p>"
+    titles = domain.titles if domain is not None else {}
     rows = [
         (
             item.sentence.surface(mention.start, mention.end),
-            mention.type or "none in this domain",
+            titles.get(mention.type, mention.type) if mention.type else "none in this domain",
             mention.entity,
             ", ".join(mention.classes),
             f"{mention.source} {mention.score:.2f}",

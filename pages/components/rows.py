@@ -35,7 +35,10 @@ def opening_row(summary: str, more: str) -> str:
 
 
 def table_html(head: Sequence[str], rows: Sequence[Sequence[str]], *, html: Sequence[int] = ()) -> str:
-    """Return a table of texts, empty without rows; the columns numbered in `html` are HTML already."""
+    """Return a table of texts, empty without rows; the columns numbered in `html` are HTML already.
+
+    It can have the focus, so that keys scroll one that is too wide.
+    """
     if not rows:
         return ""
     top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
@@ -45,4 +48,4 @@ def table_html(head: Sequence[str], rows: Sequence[Sequence[str]], *, html: Sequ
         + "</tr>"
         for row in rows
     )
-    return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    return f'<div class="wide" tabindex="0"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'

@@ -26,14 +26,15 @@ def saved_figure(figure: go.Figure, table: pd.DataFrame | None, *, name: str, in
         },
     )
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.caption("The camera above the figure saves it as", width="content")
+        st.caption("Figure format", width="content")
         st.segmented_control(
-            "The camera above the figure saves it as",
+            "Figure format",
             ["PNG", "SVG"],
             default="PNG",
             key=f"save-{name}",
             required=True,
             label_visibility="collapsed",
+            help="The format in which the camera button above the figure saves it.",
         )
         if table is not None:
             st.download_button(

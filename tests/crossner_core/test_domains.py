@@ -102,6 +102,17 @@ def test_domains_hash_tells_definitions_apart() -> None:
     assert parse_domain(SMALL, origin="a").hash != parse_domain(SMALL + 'guideline = "Mark."\n', origin="a").hash
 
 
+def test_domains_titles_tell_types_with_one_title_apart() -> None:
+    kinds = [
+        EntityType(name, title, None, key, color, (), "")
+        for color, (name, title, key) in enumerate(
+            (("act", "artist", "a"), ("band", "artist", "b"), ("song", "song", "s"))
+        )
+    ]
+    titles = Domain("small", "Small", "", tuple(kinds)).titles
+    assert titles == {"act": "artist (act)", "band": "artist (band)", "song": "song"}
+
+
 def test_domains_choose_key_and_color_where_left_out() -> None:
     domain = parse_domain(SMALL, origin="toys.toml")
     assert [(one.key, one.color, one.title) for one in domain.types] == [("d", 0, "doll"), ("r", 1, "ragdoll")]
@@ -163,3 +174,12 @@ def test_domains_name_only_real_dbpedia_classes(shared: Path) -> None:
 def test_domains_types_equal_the_tags_of_the_shared_files(shared: Path, name: str) -> None:
     found = {kind for path in (shared / "data" / "ner" / name).iterdir() for kind in open_file(path).type_names}
     assert found == set(load_domain(name).type_names)
+
+
+@pytest.mark.parametrize("name", builtin_domains())
+def test_domains_guidelines_call_types_by_their_titles(name: str) -> None:
+    domain = load_domain(name)
+    others = [kind.name for kind in domain.types if kind.name != kind.title]
+    assert not [
+        (kind.name, other) for kind in domain.types for other in others if re.search(rf"\b{other}\b", kind.guideline)
+    ]

@@ -83,7 +83,7 @@ def test_sources_are_the_files_of_the_package_with_settings_that_have_defaults()
 def test_a_kind_has_one_source_and_an_unknown_source_is_named(toy: SuggestionSource) -> None:
     with pytest.raises(InvalidConfig, match="'link' already belong to the source 'gazetteer'"):
         register(SuggestionSource("other", "Other", "nothing", {"link": "a link"}))
-    with pytest.raises(InvalidConfig, match=r"'nobody'; choose one of gazetteer, imported, model, .*toy"):
+    with pytest.raises(InvalidConfig, match=r"'nobody'; choose one of gazetteer, identical, imported, model, .*toy"):
         base.source("nobody")
     assert words_of("toy:words") == "first word" and words_of("elsewhere") == "elsewhere"
     assert is_trained("model:run 3") and not is_trained("toy:words") and not is_trained("elsewhere")
@@ -109,7 +109,8 @@ def test_a_new_source_is_asked_kept_apart_and_calibrated(
     assert learnt.kinds["toy"].correct == 40 and learnt.believed(Suggestion(0, 1, "band", "toy:words", 0.5)) > 0.5
 
 
-def test_figures_count_a_new_source_and_leave_models_out(toy: SuggestionSource) -> None:
-    shown = tuple(Suggestion(at, at + 1, "band", source, 0.5) for at, source in enumerate(("toy:words", "model:ab")))
+def test_figures_count_a_new_source_and_leave_models_and_people_out(toy: SuggestionSource) -> None:
+    named = ("toy:words", "model:ab", "import", "identical", "search:ada")
+    shown = tuple(Suggestion(at, at + 1, "band", source, 0.5) for at, source in enumerate(named))
     first, *_ = four_figures([Material(True, True, False, 2, shown)])
     assert (first.numerator, first.denominator) == (1, 2)

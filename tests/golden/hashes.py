@@ -28,7 +28,7 @@ from crossner_core.wikipedia.shards import BuildConfig, SentenceRules, ShardSett
 from db.engine import Store
 from db.migrate import migrate
 from tests.support import builders
-from tests.support.gazetteer_fakes import compiled
+from tests.support.gazetteers.fakes import compiled
 from tests.support.study_builders import data_folder
 from tests.support.training_builders import own_sentences, tiny_data
 from workbench.data import snapshots

@@ -32,13 +32,22 @@ from workbench.labelling import adjudication, label_review
 from workbench.runs import adaptation, encoders, rounds, simulations, studies
 from workbench.settings import Settings, open_store
 
-_LATER = {(Sentence, name) for name in ("document", "offset", "layout")}  # fields the golden version had not
+# Fields the golden version had not, with what they are where nothing is set.
+_LATER: dict[tuple[type, str], Any] = {(Sentence, name): None for name in ("document", "offset", "layout")}
+_LATER[adjudication.QuestionView, "asks"] = "both"
 _LATER_SETTINGS = {
     "open_at_submit": "ask",
     "accept_from": 0.8,
+    "confirm": "doubted",
+    "confirm_share": 0.1,
+    "rare_below": 2,
+    "doubt_below": 0.5,
     "model_floor": 0.3,
     "model_gain": 0.0,
+    "model_error": 0.15,
 }  # settings the golden version had not
+_LATER_OF_RECIPES = {"source_unmarked": "outside"}
+_LATER_OF_WORK = {"example": False}
 _LATER_OF_FINDINGS = {"proposed_probability": None, "present_probability": None, "history": []}
 OLD_STORE, OLD_ARCHIVE = kept.FOLDER / "old_store.sql.gz", kept.FOLDER / "old_archive.zip"
 CAMPAIGN = (
@@ -137,7 +146,10 @@ def read_back(rows_: Mapping[str, list[dict[str, Any]]]) -> Iterator[tuple[Any, 
         yield result, kept.plain(RunResult.from_dict(result).to_dict())
     for played in rows_["simulation"]:
         settings = json.loads(played["settings"])
-        yield settings, kept.plain(Simulation.from_dict(settings).to_dict())
+        again = kept.plain(Simulation.from_dict(settings).to_dict())
+        later = _LATER_OF_RECIPES.items()
+        again["recipe"] = {key: value for key, value in again["recipe"].items() if (key, value) not in later}
+        yield settings, again
 
 
 def payloads(folder: Path) -> list[dict[str, Any]]:
@@ -198,12 +210,30 @@ def without_times(found: Mapping[str, Any]) -> dict[str, Any]:
     later = _LATER_SETTINGS.items()  # at their defaults; any other value is a difference
     files["campaign.json"] = {key: value for key, value in files["campaign.json"].items() if (key, value) not in later}
     for line in files["sentences.jsonl"]:
+        for question in (asked for task in line["tasks"] for asked in task["questions"]):
+            if question.get("asks") == "both":  # what the golden version had no word for
+                del question["asks"]
+        for work in (work for task in line["tasks"] for work in task["annotations"]):
+            for part in (work, *(version["work"] for version in work["versions"])):
+                for name, default in _LATER_OF_WORK.items():
+                    if part.get(name, ...) == default:
+                        del part[name]
         line["second_look"] = [
             {key: value for key, value in finding.items() if _LATER_OF_FINDINGS.get(key, ...) != value}
             for finding in line["second_look"]
         ]
+        for span in _marked(line):
+            if span.get("elsewhere") is False:
+                del span["elsewhere"]  # a later field, at its default
     files["snapshots.json"] = [{**one, "created_at": ""} for one in files["snapshots.json"]]
     return files
+
+
+def _marked(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield every span of a line of an archive's sentences."""
+    for task in line["tasks"]:
+        for annotation in task["annotations"]:
+            yield from annotation["spans"]
 
 
 def contents(data: bytes) -> dict[str, Any]:
@@ -220,7 +250,7 @@ def _plain(value: Any) -> Any:
     """Return a view as plain values: a dataclass as the list of its fields' values, without `_LATER` ones not set."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = {(type(value), spec.name): getattr(value, spec.name) for spec in dataclasses.fields(value)}
-        return [_plain(part) for name, part in parts.items() if name not in _LATER or part is not None]
+        return [_plain(part) for name, part in parts.items() if name not in _LATER or part != _LATER[name]]
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

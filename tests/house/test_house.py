@@ -61,6 +61,16 @@ def test_tests_import_from_tests_no_more_than_they_did() -> None:
     assert len(wrong) <= IMPORTS_FROM_TESTS, wrong
 
 
+def test_slow_tests_are_there() -> None:
+    """A renamed test would be back in `make check` without anybody noticing."""
+    slow = (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8").split()
+    assert slow == sorted(set(slow))
+    for name in slow:
+        file, _, test = name.partition("::")
+        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+        assert any(isinstance(node, ast.FunctionDef) and node.name == test for node in tree.body), name
+
+
 def test_vague_names_become_no_more() -> None:
     count = sum(_vague_names(path) for path in TEXTS)
     assert len(TEXTS) > 300 and count <= VAGUE_NAMES

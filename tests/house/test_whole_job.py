@@ -167,7 +167,7 @@ def _annotate(base: str, job: _Campaign) -> None:
 
 
 def _check(base: str, job: _Campaign) -> str:
-    """Retype the first span of one sentence and send the others as they are; return the changed text."""
+    """Retype the first span of one sentence and confirm what is asked for; return the changed text."""
     with browser_page(base, color_scheme="dark") as page:
         _open(page, "ben", "/check")
         changed = _shown_text(page)
@@ -175,6 +175,8 @@ def _check(base: str, job: _Campaign) -> str:
         page.keyboard.press(KEYS["misc"] if job.gold[changed][0].type != "misc" else KEYS["event"])
         for done in range(SENTENCES):
             text = _shown_text(page)
+            for _ in range(page.locator(".mark.wanted").count()):
+                page.keyboard.press("Space")
             page.wait_for_timeout(350)  # a second Enter within 300 ms does nothing
             page.keyboard.press("Enter")
             _wait(lambda text=text: text in job.submitted("check"), f"check {done + 1} in the database")

@@ -14,11 +14,12 @@ from db.engine import Store
 from pages.components.marked_text import marked_sentence
 from tests.support import builders
 from tests.support.app_corpora import make_corpus
-from tests.support.gazetteer_builders import CONLL, make_gazetteer
+from tests.support.gazetteers.builders import CONLL, make_gazetteer
 from tests.support.screens import healthy, html, made_reports, open_screen, press, words
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.data import browsing, datasets
+from workbench.data.searching import Search
 
 People = dict[str, Actor]
 Open = Callable[..., AppTest]
@@ -54,8 +55,9 @@ def test_corpus_shows_counts_and_sentences_with_links(screen: Open, home: Path) 
     shown = words(test)
     assert "3 pages: 3 kept" in shown and "8 sentences" in shown and "8 of 8 sentences" in shown
     assert 'title="Harrow Bay">Harrow Bay</span>' in shown  # a link without a type
-    assert "musicalartist" in shown and "Page 2, revision 102" in shown and "tinywiki-2-102-300" in shown
-    assert test.segmented_control[0].options == ["Look"]  # no sampling for experts
+    assert "musical artist" in shown and "musicalartist" not in shown
+    assert "Page 2, revision 102" in shown and "tinywiki-2-102-300" in shown
+    assert test.segmented_control[0].options == ["Browse"]  # no sampling for experts
 
 
 def test_corpus_searches_and_samples_by_seed(screen: Open, home: Path) -> None:
@@ -108,7 +110,8 @@ def test_corpus_samples_into_the_campaign(screen: Open, store: Store, people: Pe
     press(test, "Add 2")
     assert "2 sentences were added to the pool of Calm with 4 suggestions" in words(test)
     assert campaigns.get_campaign(store, people["res"], calm).sentences == 8
-    assert browsing.browse(store, people["res"], calm, text="Mara Vell sang with The Tin Gulls until").total == 1
+    wanted = Search(text="Mara Vell sang with The Tin Gulls until")
+    assert browsing.browse(store, people["res"], calm, wanted).total == 1
     assert next(one for one in test.button if one.label.startswith("Add")).disabled  # they are there already
 
 

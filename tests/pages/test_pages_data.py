@@ -8,13 +8,15 @@ import zipfile
 from collections.abc import Callable, Iterator
 
 import pytest
+import sqlalchemy as sa
 from streamlit.testing.v1 import AppTest
 
 from crossner_core.domains import builtin_domains, domain_to_toml, load_domain
 from crossner_core.errors import BadInput
-from crossner_core.schema import LabelledSentence, Span, sentence_from_words
+from crossner_core.schema import LabelledSentence, Span, Suggestion, sentence_from_words
 from db import account_rows
 from db.engine import Store
+from db.tables import SentenceRow
 from db.types import now
 from pages import shell
 from pages.components.marked_text import as_text
@@ -22,11 +24,13 @@ from tests.support import builders
 from tests.support.paths import ROOT
 from tests.support.screens import healthy, press, words
 from workbench.accounts import sign_in as signing
-from workbench.accounts.actors import Actor
+from workbench.accounts.actors import SYSTEM, Actor
 from workbench.campaigns import campaigns, domains, sentences
 from workbench.campaigns.domain_drafts import draft_from_toml, draft_to_toml
 from workbench.data import archive, browsing, datasets, exchange
+from workbench.data.searching import PLACES, Search
 from workbench.jobs import queue
+from workbench.suggestions import preannotating
 
 CONLL = "Mara\tB-musicalartist\nVell\tI-musicalartist\nhums\tO\n\nNobody\tO\nclaps\tO\n"
 BAD = "Mara\tB-pilot\nVell\tI-pilot\n"
@@ -70,7 +74,7 @@ def calm_campaign(store: Store, people: dict[str, Actor]) -> int:
 
 @pytest.mark.parametrize(
     ("page", "who"),
-    [("data", "ann1"), ("data", "eva"), ("domains", "ann1"), ("campaigns", "res"), ("campaigns", "eva")],
+    [("domains", "ann1"), ("campaigns", "eva"), ("new_campaign", "eva")],
 )
 def test_pages_data_refuse_other_roles(screen: Open, campaign: int, page: str, who: str) -> None:
     test = screen(page, who)
@@ -92,10 +96,10 @@ def test_browse_lists_and_filters_sentences(
 ) -> None:
     test = screen("data", "res")
     assert len(test.dataframe[0].value) == 6
-    test.text_input(key=f"data:text:{campaign}").set_value("PAPER")
+    test.text_input(key="q").set_value("PAPER")
     assert list(healthy(test.run()).dataframe[0].value["Id"]) == ["music-2"]
-    test.text_input(key=f"data:text:{campaign}").set_value("")
-    test.selectbox(key=f"data:place:{campaign}").set_value("gold")
+    test.text_input(key="q").set_value("")
+    test.selectbox(key="stage").set_value("gold")
     assert "No sentence matches" in words(healthy(test.run()))
     other = campaigns.create_campaign(store, people["adm"], name="another", domain=load_domain("politics"))
     sentences.add_sentences(
@@ -110,8 +114,22 @@ def test_browse_shows_the_layers_of_a_sentence(
 ) -> None:
     builders.make_gold(store, people, campaign)
     shown = words(screen("data", "res"))
-    for expected in ("Annotator 1 · Ann1", "Annotator 2 · Ann2", "Gold · Eva", ">Mara Vell<small", "musicalartist"):
+    for expected in ("Annotator 1 · Ann1", "Annotator 2 · Ann2", "Gold · Eva", ">Mara Vell<small", ">musical artist"):
         assert expected in shown
+
+
+def test_browse_shows_what_a_submit_left_open(
+    screen: Open, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    campaigns.update_settings(store, people["adm"], campaign, control_share=0)
+    with store.read() as session:
+        first = session.scalars(sa.select(SentenceRow.id).order_by(SentenceRow.position)).first()
+    assert first is not None
+    given = {first: (Suggestion(0, 2, "musicalartist", "model:run 3", 0.6),)}
+    preannotating.add_model_suggestions(store, SYSTEM, campaign, run_id=3, suggestions=given)
+    tab = builders.Tab(store, people["ann1"], campaign, "annotate")
+    tab.do("submit", tab.items()[0], [(4, 7, "band")])
+    assert "Left open at submit: Mara Vell (musical artist)" in words(screen("data", "res"))
 
 
 def test_browse_shows_user_text_as_text(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:
@@ -119,7 +137,7 @@ def test_browse_shows_user_text_as_text(screen: Open, store: Store, people: dict
     labelled = LabelledSentence(sentence, (Span(0, 2, "band"),))
     sentences.add_sentences(store, people["res"], campaign, [labelled])
     test = screen("data", "res")
-    test.text_input(key=f"data:text:{campaign}").set_value("onerror")
+    test.text_input(key="q").set_value("onerror")
     pieces = "".join(one.proto.body for one in healthy(test.run()).get("html"))
     assert "&lt;img src=x" in pieces and "&amp;amp;" in pieces
     assert "<img" not in pieces
@@ -129,7 +147,7 @@ def test_browse_finds_where_each_sentence_stands(store: Store, people: dict[str,
     tab = builders.Tab(store, people["ann1"], campaign, "annotate")
     item = tab.items(1)[0]
     tab.do("submit", item, [(0, 2, "musicalartist")])
-    places = {place: browsing.browse(store, people["res"], campaign, place=place).total for place in browsing.PLACES}
+    places = {place: browsing.browse(store, people["res"], campaign, Search(place=place)).total for place in PLACES}
     assert places == {"annotate": 5, "check": 1, "adjudicate": 0, "gold": 0, "parked": 0}
     assert browsing.layer_counts(store, people["res"], campaign)["first"] == 1
 
@@ -224,7 +242,7 @@ def test_import_pre_annotates_at_once(screen: Open, store: Store, people: dict[s
     test.file_uploader[0].set_value([("new.txt", b"Mara Vell moved to Oslo.\nShe sang in Norway.", "text/plain")])
     press(healthy(test.run()), "Import into")
     assert "2 sentences imported" in words(test)
-    found = browsing.browse(store, people["res"], campaign, text="Oslo.")
+    found = browsing.browse(store, people["res"], campaign, Search(text="Oslo."))
     layers = browsing.sentence_layers(store, people["res"], campaign, found.lines[0].id)
     assert layers.preannotated and not layers.work
 
@@ -310,31 +328,16 @@ def test_domains_keep_a_draft_across_views(screen: Open) -> None:
     assert test.text_area[0].value == "name = "
 
 
-def test_campaigns_make_one_with_its_rules(screen: Open, store: Store, people: dict[str, Actor]) -> None:
-    test = screen("campaigns", "adm")
-    field(test, "Name").set_value("Rails")  # type: ignore[attr-defined]
-    next(one for one in test.selectbox if one.label == "Domain").set_value("politics")
-    test.number_input(key="campaigns:blind_share:new:0").set_value(25)
-    press(test, "Create the campaign")
-    made = campaigns.list_campaigns(store, people["adm"])[0]
-    assert (made.name, made.domain_name, made.blind_share, made.control_share) == ("Rails", "politics", 0.25, 0.1)
-    assert {one.name for one in made.members} == {"ann1", "ann2", "ann3", "eva"}
-
-
-def test_campaigns_next_one_begins_with_the_usual_rules(
+def test_campaigns_researchers_change_members_and_nothing_that_is_an_admins(
     screen: Open, store: Store, people: dict[str, Actor], campaign: int
 ) -> None:
-    test = switch(screen("campaigns", "adm"), "campaigns:view", "New")
-    field(test, "Name").set_value("Rails")  # type: ignore[attr-defined]
-    test.number_input(key="campaigns:blind_share:new:0").set_value(55)
-    field(test, "SPARQL endpoint").set_value("http://localhost:3030/sparql")  # type: ignore[attr-defined]
-    test.checkbox(key="campaigns:suggestions_on:new:0").set_value(False)
-    press(test, "Create the campaign")
-    field(test, "Name").set_value("Roads")  # type: ignore[attr-defined]
-    press(test, "Create the campaign")
-    made = {one.name: one for one in campaigns.list_campaigns(store, people["adm"])}
-    assert (made["Rails"].blind_share, made["Rails"].suggestions_on) == (0.55, False)
-    assert (made["Roads"].blind_share, made["Roads"].endpoint, made["Roads"].suggestions_on) == (0.1, None, True)
+    test = screen("campaigns", "res")
+    parts = next(one for one in test.segmented_control if one.key == "campaigns:part")
+    assert parts.options == ["Members", "Pre-annotation"]
+    assert "campaigns:view" not in {one.key for one in test.segmented_control}  # no import of a zip to choose
+    test.multiselect(key=f"campaigns:people:{campaign}").set_value([people["ann2"].id])
+    press(test, "Save the members")
+    assert [one.name for one in campaigns.get_campaign(store, people["res"], campaign).members] == ["ann2"]
 
 
 def test_campaigns_change_rules_members_and_archive(

@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from crossner_core.models.registry import architecture, architecture_ids, architecture_title
 from crossner_core.options.base import matters
+from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.registry import setting_ids
 from tests.support.paths import ROOT
@@ -25,8 +26,10 @@ def _recipe_page() -> None:
     import streamlit as st
 
     from pages.parts.model.recipe_form import recipe_inputs
+    from workbench.runs.source_corpora import Source
 
-    st.session_state["values"] = recipe_inputs("form", ("conll2003", "news"), ("own-encoder",))
+    sources = (Source("conll2003", "conll2003 · data set"), Source("gold:3", "Music · gold, 12 sentences"))
+    st.session_state["values"] = recipe_inputs("form", sources, ("own-encoder",))
 
 
 def _own_page() -> None:
@@ -53,7 +56,7 @@ def _set(test: AppTest, kind: str, key: str, value: Any) -> AppTest:
 
 
 def _asked(test: AppTest) -> set[str]:
-    inputs = [*test.selectbox, *test.number_input, *test.text_input]
+    inputs = [*test.selectbox, *test.multiselect, *test.number_input, *test.text_input]
     return {str(one.key).removeprefix("form-") for one in inputs}
 
 
@@ -121,8 +124,10 @@ def test_recipe_form_offers_encoders_and_takes_others() -> None:
     encoder = test.selectbox(key="form-encoder")
     assert encoder.options == ["minilm", "own-encoder"] and encoder.proto.accept_new_options
     _set(test, "selectbox", "form-setting", "joint")
-    source = test.selectbox(key="form-source")
-    assert source.options == ["conll2003", "news"] and not source.proto.accept_new_options
+    source = test.multiselect(key="form-source")
+    assert source.options == ["conll2003 · data set", "Music · gold, 12 sentences"] and source.value == ["conll2003"]
+    _set(test, "multiselect", "form-source", ["gold:3", "conll2003"])
+    assert test.session_state["values"]["source"] == "gold:3, conll2003"
 
 
 def test_option_inputs_serve_any_options() -> None:
@@ -168,3 +173,27 @@ def test_help_of_a_run_groups_its_flags(capfd: pytest.CaptureFixture[str]) -> No
     own = said.split("Only with architecture label_aware:")[1].split(":\n")[0]
     assert "--label-size" in own and "--batch-size" not in own
     assert all(f"--{spec.name.replace('_', '-')} " in said for spec in fields(Recipe))
+
+
+def _review_page() -> None:
+    import streamlit as st
+
+    from crossner_core.options.label_review import LabelReviewOptions
+    from pages.parts.model.recipe_form import option_inputs
+
+    st.session_state["values"] = option_inputs(LabelReviewOptions, "review", only=("judge", "repeats", "alike"))
+
+
+def test_option_inputs_show_titles_and_return_the_stored_choice() -> None:
+    page = AppTest.from_function(_review_page).run()
+    assert [each.label for each in page.number_input] == ["Reshuffles", "Similarity threshold"]
+    (model,) = page.selectbox
+    assert model.label == "Checking model" and model.options[0] == "linear classifier (seconds)"
+    model.select_index(1)
+    page.run()
+    assert page.session_state["values"]["judge"] == "tagger"
+
+
+def test_changed_options_are_listed_by_their_titles() -> None:
+    changed = other_than_default(LabelReviewOptions, {"judge": "tagger", "alike": 0.7, "folds": 5})
+    assert changed == "checking model tagger trained anew (minutes), similarity threshold 0.7"

@@ -12,7 +12,7 @@ from pages.parts.campaign import questions
 from tests.support import builders
 from tests.support.app_corpora import make_corpus
 from tests.support.encoders import options, own_text
-from tests.support.gazetteer_builders import make_gazetteer
+from tests.support.gazetteers.builders import make_gazetteer
 from tests.support.label_review import look, said
 from tests.support.screens import healthy, made_reports, open_screen
 from tests.support.training_builders import save_encoder
@@ -47,7 +47,7 @@ def test_reports_of_the_overview_hold_each_view(
         view(test, "campaign-view", name)
     expected = {
         "progress": ("6 of 6 sentences are gold", "Adjudicate", "People"),
-        "the-four-shares": ("(paper: ", "here."),
+        "comparison-with-the-paper": ("(paper: ", "here."),
         "agreement": ("95 % bootstrap interval", "checked blind"),
         "suggestions": ("No sentence with suggestions",),
         "effort": ("seconds per sentence", "are controls"),
@@ -57,7 +57,7 @@ def test_reports_of_the_overview_hold_each_view(
         assert not [part for part in parts if part not in made[f"overview-{name}-{campaign}"]], name
 
 
-def test_reports_of_the_queue_hold_what_comes_next_and_the_turns(
+def test_reports_of_the_queue_hold_what_comes_next_and_the_rounds(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int, home: Path
 ) -> None:
     sentences.add_sentences(store, people["res"], campaign, [said(HOSTILE, id="hostile").sentence])
@@ -66,8 +66,8 @@ def test_reports_of_the_queue_hold_what_comes_next_and_the_turns(
     work(store, home)
     made = made_reports(monkeypatch, "pages.parts.campaign.queue")
     test = healthy(open_screen(monkeypatch, store, "queue", people["res"], campaign=campaign))
-    view(test, "queue:view", "Turns")
-    following, round_ = made[f"next-{campaign}"], made[f"turns-{campaign}"]
+    view(test, "queue:view", "Rounds")
+    following, round_ = made[f"next-{campaign}"], made[f"rounds-{campaign}"]
     assert "&lt;b&gt;Mara Vell&lt;/b&gt;" in following and "<b>Mara" not in following and "longest" in following
     assert "<td>done</td>" in round_ and "a person" in round_
 
@@ -114,7 +114,7 @@ def test_report_of_encoders_holds_the_list_and_what_a_pretraining_bought(
     assert all(words in made["encoders"] for words in ("<td>minilm</td>", "dapt-own</h2>", " before, ", "plotly"))
 
 
-def test_report_of_a_second_look_holds_doubts_and_decisions(
+def test_report_of_a_label_review_holds_doubts_and_decisions(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
 ) -> None:
     builders.make_gold(store, people, campaign)
@@ -126,7 +126,7 @@ def test_report_of_a_second_look_holds_doubts_and_decisions(
     first = label_review.findings(store, people["eva"], campaign, queue.id, limit=1)[0]
     label_review.decide(store, people["eva"], first.id, "keep")
     made = made_reports(monkeypatch, "pages.parts.work.label_review")
-    healthy(open_screen(monkeypatch, store, "second_look", people["eva"], campaign=campaign))
+    healthy(open_screen(monkeypatch, store, "label_review", people["eva"], campaign=campaign))
     report = made[f"second-look-{campaign}"]
     assert queue.title in report and "1 decided" in report and "<td>kept</td>" in report
     assert "<Norway>" not in report

@@ -15,14 +15,15 @@ import pytest
 from db.engine import Store
 from pages.components.html_report import HtmlReport
 from pages.parts.model import comparison, error_browser
-from tests.support.builders import make_campaign, make_people
+from tests.support.builders import make_campaign, make_people, make_person
 from tests.support.campaigns import campaign_with_gold, suggested
 from tests.support.screens import html, open_screen
 from tests.support.training_store import person, recipe_here, work
 from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
 from workbench.data import snapshots
 from workbench.reports import comparing, errors_browsing
-from workbench.reports.errors_browsing import Speaker
+from workbench.reports.errors_browsing import SUGGESTED, Speaker
 from workbench.runs import adaptation
 
 HOSTILE = '<img src=q onerror="pwned=1"></script><script>pwned=1</script>'
@@ -122,6 +123,36 @@ def test_errors_screen_shows_an_expert_how_the_gold_came_about(monkeypatch: pyte
     researcher = open_screen(monkeypatch, store, "errors", people["res"], campaign=campaign_id)
     assert [one.proto.label for one in researcher.get("link_button")] == ["Open in Sentences"]
     assert not [one for one in researcher.expander if one.label == "How this gold came about"]
+
+
+def test_errors_screen_opens_gold_for_an_expert_and_leads_back(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    people, campaign_id = suggested(store)
+    test = open_screen(monkeypatch, store, "errors", people["eva"], campaign=campaign_id)
+    assert "Open in Adjudicate" in [button.label for button in test.button]
+    assert "stops being gold until you send it again" in _said(test)
+    last = errors_browsing.errors_of(store, people["eva"], campaign_id, Speaker(source=SUGGESTED), split="pool").lines[
+        -1
+    ]
+    test = open_screen(
+        monkeypatch, store, "errors", people["eva"], campaign=campaign_id, query={"hit": str(last.sentence_id)}
+    )
+    assert not test.exception and any(last.item.sentence.id in text.value for text in test.text)
+
+
+def test_compare_screen_opens_a_sentence_of_the_campaign_for_an_expert(
+    monkeypatch: pytest.MonkeyPatch, store: Store, trained: Trained
+) -> None:
+    admin, campaign_id, (weak, good) = trained
+    eva = make_person(store, "eva", "expert")
+    campaigns.add_members(store, admin, campaign_id, [eva.id])
+    key = f"compare:open:{weak}:{good}:test"
+    test = open_screen(monkeypatch, store, "compare", eva, campaign=campaign_id)
+    test.selectbox(key=key).set_value(test.selectbox(key=key).options[0]).run()
+    assert not test.exception, test.exception
+    assert "Open in Adjudicate" in [button.label for button in test.button]
+    assert "Models are measured on it: it is in test." in _said(test)
+    test = open_screen(monkeypatch, store, "compare", admin, campaign=campaign_id)
+    assert not [box for box in test.selectbox if box.key == key]
 
 
 def test_errors_screen_without_anything_said(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:

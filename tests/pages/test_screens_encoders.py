@@ -98,7 +98,7 @@ def test_encoders_screen_starts_dapt_on_a_corpus_and_cancels_it(
     test.number_input(key="pretrain:percent").set_value(50.0)
     test.number_input(key="pretrain-dapt-max_steps").set_value(7)
     test = press(test, "Pre-train")
-    assert "waits for the worker" in said(test) and "No worker is alive" in said(test)
+    assert "is queued" in said(test) and "No worker is alive" in said(test)
     (waiting,) = encoders.list_pretrainings(store, actor)
     assert waiting.how == "DAPT with span masking on 50 % of the corpus invented, task level for music"
     assert waiting.options["max_steps"] == 7
@@ -148,7 +148,7 @@ def test_encoders_screen_refuses_a_bad_name_and_shows_why_one_failed(
     assert work(store, home) == 1
     test = healthy(open_screen(monkeypatch, store, "encoders", actor))
     assert "No encoder folder" in "".join(one.value for one in test.error)
-    test = press(test, "Give up")
+    test = press(test, "Discard")
     assert encoders.list_pretrainings(store, actor) == ()
     test = form(monkeypatch, store, actor)
     test.selectbox(key="pretrain:text").set_value("A data set")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from crossner_core.training.recipe import Recipe
 from db.engine import Store
 from pages import shell
 from pages.components.marked_text import as_text
-from tests.support.builders import Tab, make_campaign, make_gold, make_people
+from tests.support.builders import Tab, make_campaign, make_gold, make_people, make_sentences
 from tests.support.campaigns import campaign_with_gold, in_music
 from tests.support.rounds import chosen_by_strategies, small
 from tests.support.screens import made_reports, open_screen
@@ -25,12 +26,13 @@ from tests.support.training_store import own_dataset, person, recipe_here, work
 from workbench.accounts.actors import SYSTEM, Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.data import snapshots
+from workbench.jobs import queue
 from workbench.labelling import adjudication, handout
 from workbench.runs import adaptation, rounds
 from workbench.suggestions import preannotating
 
-ADAPTATION_VIEWS = ("Curve", "As gold grows", "By type", "Trust", "Train", "Runs")
-OVERVIEW_VIEWS = ("Progress", "The four shares", "Agreement", "Suggestions", "Effort")
+ADAPTATION_VIEWS = ("Curve", "As gold grows", "By type", "Calibration", "Train", "Runs")
+OVERVIEW_VIEWS = ("Progress", "Comparison with the paper", "Agreement", "Suggestions", "Effort")
 
 
 def _said(test: Any) -> str:
@@ -83,10 +85,10 @@ def test_adaptation_screen_shows_every_view_of_finished_runs(
     chosen_by_strategies(store, campaign_id, 3)
     assert "Strategies chose 3 of the" in _said(test.run()) and "not a random sample of the pool" in _said(test)
     grown = _said(_show(test, "model-view", "As gold grows"))
-    assert "What becomes of the gold entities" in grown and len(test.get("plotly_chart")) == 2
+    assert "Outcome of the gold entities" in grown and len(test.get("plotly_chart")) == 2
     by_type = _said(_show(test, "model-view", "By type"))
     assert "Measured on test" in by_type and "strict IOB2" in by_type
-    trust = _said(_show(test, "model-view", "Trust"))
+    trust = _said(_show(test, "model-view", "Calibration"))
     assert "spans of test; correct means start, end and type" in trust and len(test.get("plotly_chart")) == 1
     assert "No sentence with suggestions outside test is gold yet" in trust
     _show(test, "model-view", "Runs")
@@ -117,13 +119,13 @@ def test_adaptation_screen_shows_turns_as_one_curve_and_says_who_chose(
     assert "chosen by the queue" in grown and not test.exception
 
 
-def test_report_of_trust_holds_what_the_page_shows(
+def test_report_of_calibration_holds_what_the_page_shows(
     monkeypatch: pytest.MonkeyPatch, store: Store, trained: tuple[Actor, int]
 ) -> None:
-    made = made_reports(monkeypatch, "pages.parts.model.trust")
+    made = made_reports(monkeypatch, "pages.parts.model.calibration")
     admin, campaign_id = trained
     test = open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id)
-    _show(test, "model-view", "Trust")
+    _show(test, "model-view", "Calibration")
     (said,) = made.values()
     assert "spans of test; correct means start, end and type" in said and said.count("Plotly.newPlot(") >= 1
     assert "No sentence with suggestions outside test is gold yet" in said
@@ -138,7 +140,7 @@ def test_adaptation_screen_shows_what_gold_says_of_the_sources(monkeypatch: pyte
     preannotating.add_model_suggestions(store, SYSTEM, campaign_id, run_id=1, suggestions=suggestions)
     make_gold(store, people, campaign_id)
     test = open_screen(monkeypatch, store, "adaptation", people["res"], campaign=campaign_id)
-    said = _said(_show(test, "model-view", "Trust"))
+    said = _said(_show(test, "model-view", "Calibration"))
     assert "No finished run yet" in said and "gold sentences outside test had suggestions" in said
     table = test.dataframe[0].value
     assert list(table["type"]) == ["all types", "award"] and list(table["correct"]) == [0.0, 0.0]
@@ -181,7 +183,9 @@ def test_adaptation_screen_trains_on_a_data_set_and_shows_what_came_of_it(
     work(store, tmp_path)
     _show(test, "model-view", "Runs")
     assert len(test.dataframe[0].value) == 4
-    assert "Suggest with this model" in [one.label for one in test.button]
+    sentences.add_sentences(store, admin, campaign_id, make_sentences())
+    monkeypatch.setenv("CROSSNER_HOME", str(tmp_path))  # where the checkpoints lie
+    _suggest_after_a_preview(test, store, admin, campaign_id)
     test.selectbox(key=f"runs-on-{campaign_id}").set_value(data.name).run()
     assert sorted(test.dataframe[0].value["run"]) == [asked.id, run_id]
     assert f"Trained on 24 gold sentences of data set {data.name}" in _said(test)
@@ -190,6 +194,19 @@ def test_adaptation_screen_trains_on_a_data_set_and_shows_what_came_of_it(
         _show(test, "model-view", view)
         assert test.selectbox(key=f"runs-on-{campaign_id}").value == data.name
         assert test.get("plotly_chart")
+
+
+def _suggest_after_a_preview(test: AppTest, store: Store, admin: Actor, campaign_id: int) -> None:
+    """Have the chosen run suggest; the page shows ten sentences first, and queues nothing until it is told."""
+    next(button for button in test.button if button.label == "Suggest with this model").click().run()
+    end = time.monotonic() + 60
+    while "reads ten open sentences" in _said(test) and time.monotonic() < end:
+        time.sleep(0.2)
+        test.run()
+    assert "would suggest" in _said(test) and queue.newest_job(store, admin, "score_pool", campaign_id) is None
+    next(button for button in test.button if button.label.startswith("Suggest in ")).click().run()
+    job = queue.newest_job(store, admin, "score_pool", campaign_id)
+    assert not test.exception and job is not None and job.state == "queued"
 
 
 def test_adaptation_screen_keeps_sizes_and_seeds_while_another_view_is_looked_at(
@@ -230,7 +247,7 @@ def test_adaptation_screen_keeps_the_chosen_run_when_another_is_queued(
     elsewhere = start(other)
     test.session_state["campaign"] = other
     test.run()
-    assert not test.exception and str(elsewhere) in titles() and titles().endswith("waiting")
+    assert not test.exception and str(elsewhere) in titles() and titles().endswith("queued")
 
 
 def test_adaptation_screen_refuses_sizes_that_are_no_numbers(
@@ -314,7 +331,7 @@ def test_overview_screen_shows_every_view(monkeypatch: pytest.MonkeyPatch, store
     test = open_screen(monkeypatch, store, "campaign", people["res"], campaign=campaign_id)
     assert not test.exception
     assert "6 of 6 sentences are gold" in test.get("progress")[0].proto.text
-    shares = _said(_show(test, "campaign-view", "The four shares"))
+    shares = _said(_show(test, "campaign-view", "Comparison with the paper"))
     assert all(paper in shares for paper in ("63.64 %", "73.33 %", "8.59 %", "8.57 %"))
     _show(test, "campaign-view", "Agreement")
     assert next(iter(test.dataframe[0].value["measure"])).startswith("entity F1")

@@ -33,11 +33,23 @@ def words(screen: AppTest) -> str:
     return "\n".join(str(element.value) for kind in kinds for element in screen.get(kind))
 
 
+def links(screen: AppTest) -> list[str]:
+    """Return the labels of the sidebar's links; the last one is the person."""
+    return [link.proto.label for link in screen.sidebar.get("page_link")]
+
+
 def press(screen: AppTest, label: str) -> AppTest:
     next(button for button in screen.button if button.label == label).click()
     return screen.run()
 
 
+OVERSEEN = [
+    "Overview and queue",
+    "Corpora and gazetteer",
+    "Adaptation and encoders",
+    "Compare and errors",
+    "Studies",
+]
 SCREENS = [screen for section in SECTIONS.values() for screen in section if (PAGES / f"{screen.file}.py").exists()]
 
 
@@ -193,7 +205,7 @@ def test_frame_keeps_the_chosen_campaign_in_session_and_address(
 ) -> None:
     other = builders.make_campaign(store, people, name="More music")
     screen = open_screen(monkeypatch, store, "main", people["ann1"])
-    assert "Ann1 · annotator" in words(screen)
+    assert "Ann1 · annotator" in links(screen)
     screen.sidebar.selectbox(key="campaign").select(campaign).run()
     assert screen.query_params["campaign"] in (str(campaign), [str(campaign)])
     screen.sidebar.selectbox(key="campaign").select(other).run()
@@ -217,9 +229,9 @@ def test_frame_forgets_what_another_person_left(
     screen.run()
     assert screen.session_state["draft"] == "of ann1"
     fresh = open_screen(monkeypatch, store, "main", people["ann2"])
-    assert "Ann2 · annotator" in words(fresh)
+    assert "Ann2 · annotator" in links(fresh)
     screen.run()
-    assert "draft" not in screen.session_state and "Ann2 · annotator" in words(screen)
+    assert "draft" not in screen.session_state and "Ann2 · annotator" in links(screen)
 
 
 def test_shown_errors_shows_ours_and_lets_bugs_through(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,13 +252,71 @@ def test_page_list_gives_each_role_its_screens() -> None:
         role: {screen.file for section in SECTIONS.values() for screen in section if role in screen.roles}
         for role in EVERYONE
     }
-    common = {"welcome", "account", "gazetteer"}
+    common = {"welcome", "account", "gazetteer", "data"}
     assert seen["annotator"] == common | {"annotate", "check", "my_work"}
     overseen = {"campaign", "queue", "corpus", "coverage", "overlap"}
     overseen |= {"adaptation", "compare", "errors", "studies", "encoders"}
-    assert seen["expert"] == seen["annotator"] | overseen | {"adjudicate", "second_look"}
-    assert seen["researcher"] == common | overseen | {"data", "domains"}
-    assert seen["admin"] == seen["researcher"] | {"people", "campaigns", "doctor"}
+    assert seen["expert"] == seen["annotator"] | overseen | {"adjudicate", "label_review"}
+    assert seen["researcher"] == common | overseen | {"domains", "new_campaign", "campaigns"}
+    assert seen["admin"] == seen["researcher"] | {"people", "doctor"}
+
+
+@pytest.mark.parametrize(
+    ("role", "rooms"),
+    [
+        ("annotator", ["Start", "Annotate", "Check", "My work", "Sentences", "Gazetteer"]),
+        (
+            "expert",
+            [
+                "Start",
+                "Annotate",
+                "Check",
+                "Adjudicate",
+                "Label review",
+                "My work",
+                OVERSEEN[0],
+                "Sentences",
+                *OVERSEEN[1:],
+            ],
+        ),
+        ("researcher", ["Start", OVERSEEN[0], "Sentences", "Domains", "Campaigns", *OVERSEEN[1:]]),
+        ("admin", ["Start", OVERSEEN[0], "Sentences", "Domains", "Campaigns", *OVERSEEN[1:], "People", "Doctor"]),
+    ],
+)
+def test_sidebar_has_a_link_for_each_room_and_the_account_behind_the_name(
+    monkeypatch: pytest.MonkeyPatch, store: Store, role: str, rooms: list[str]
+) -> None:
+    screen = open_screen(monkeypatch, store, "main", builders.make_person(store, "someone", role))
+    assert not screen.exception, screen.exception
+    assert links(screen)[:-1] == rooms and links(screen)[-1].endswith(role)
+    assert screen.sidebar.get("page_link")[-1].proto.page == "account"
+
+
+def test_address_of_a_campaign_that_is_not_theirs_says_so_until_another_is_chosen(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
+) -> None:
+    screen = open_screen(monkeypatch, store, "main", people["ann1"], query={"campaign": "99"})
+    assert "Campaign 99 is not open to you" in words(screen)
+    assert "Campaign 99 is not open to you" in words(screen.run())
+    assert "not open to you" not in words(
+        open_screen(monkeypatch, store, "main", people["ann1"], query={"campaign": str(campaign)})
+    )
+
+
+def test_closed_page_says_for_whom_it_is_and_whom_to_ask(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People
+) -> None:
+    monkeypatch.setattr(shell, "store", lambda: store)
+
+    def page(actor: object) -> None:
+        from pages import shell
+
+        shell.header("Overview", "")
+        shell.why_closed(actor, "Overview", ("expert", "researcher", "admin"))
+
+    shown = words(AppTest.from_function(page, args=(people["ann1"],)).run())
+    assert "Overview is for experts, researchers and admins; you are signed in as annotator" in shown
+    assert "To get another role, ask Adm." in shown
 
 
 def test_adjudicate_shows_every_expert_the_open_questions_and_closes_them(
@@ -258,10 +328,10 @@ def test_adjudicate_shows_every_expert_the_open_questions_and_closes_them(
     adjudication.ask(store, people["eva"], task, "A stage name?")
     other = builders.make_person(store, "max", "expert")
     campaigns.add_members(store, people["adm"], campaign, [other.id])
-    assert "Asked: A stage name?" in words(
+    assert "You asked both annotators: A stage name?" in words(
         open_screen(monkeypatch, store, "adjudicate", people["eva"], campaign=campaign)
     )
     screen = open_screen(monkeypatch, store, "adjudicate", other, campaign=campaign)
-    assert "Eva asked: A stage name?" in words(screen)
-    assert "asked:" not in words(press(screen, "Close without more answers"))
+    assert "Eva asked both annotators: A stage name?" in words(screen)
+    assert "asked both" not in words(press(screen, "Close without more answers"))
     assert adjudication.open_questions(store, other, campaign) == ()

@@ -49,7 +49,7 @@ def test_queue_screen_shows_what_comes_next_and_why(
     test = _open(monkeypatch, store, "researcher", campaign_id, "Next")
     assert "ordered by longest, 25% by chance" in _said(test) and "after 30 more gold sentences" in _said(test)
     next(one for one in test.button if one.label == "Order the queue now").click().run()
-    assert not test.exception and "Turn 1 waits" in _said(test)
+    assert not test.exception and "Round 1 is queued" in _said(test)
     work(store, tmp_path / "home")
     test = _open(monkeypatch, store, "expert", campaign_id)
     assert set(test.dataframe[0].value["Chosen by"]) == {"longest", "chance"} and not test.button
@@ -66,9 +66,9 @@ def test_queue_screen_says_how_far_a_turn_is_and_cancels_it(monkeypatch: pytest.
     with store.write() as session:
         job_rows.beat(session, job_id=claimed.id, worker="w", progress=0.4, message=told)
     test = _open(monkeypatch, store, "expert", campaign_id)
-    assert as_text(f"Turn 1 is being made: {told}.") in _said(test) and not test.button
+    assert as_text(f"Round 1 is being made: {told}.") in _said(test) and not test.button
     test = _open(monkeypatch, store, "researcher", campaign_id)
-    next(one for one in test.button if one.label == "Cancel this turn").click().run()
+    next(one for one in test.button if one.label == "Cancel this round").click().run()
     assert not test.exception
     (button,) = [one for one in test.button if one.key == "queue:cancel:1"]
     assert button.label == "Cancelling …" and button.disabled
@@ -76,24 +76,24 @@ def test_queue_screen_says_how_far_a_turn_is_and_cancels_it(monkeypatch: pytest.
         job_rows.finish(session, job_id=claimed.id, worker="w", state="cancelled")
     rounds.tick(store)
     test.run()
-    assert not test.exception and "Turn 1" not in _said(test)
+    assert not test.exception and "Round 1" not in _said(test)
     assert not [one for one in test.button if one.key == "queue:cancel:1"]
 
 
 def test_queue_screen_lists_turns(monkeypatch: pytest.MonkeyPatch, store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    assert "No turn yet" in _said(_open(monkeypatch, store, "researcher", campaign_id, "Turns"))
+    assert "No round yet" in _said(_open(monkeypatch, store, "researcher", campaign_id, "Rounds"))
     rounds.change_round_settings(store, admin, campaign_id, strategy="token_entropy")
     rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
-    test = _open(monkeypatch, store, "expert", campaign_id, "Turns")
+    test = _open(monkeypatch, store, "expert", campaign_id, "Rounds")
     row = test.dataframe[0].value.iloc[0]
     assert (row["State"], row["Ordered"], row["Started"]) == ("done", 12, "by a person")
     assert "Left out because their signals are missing" in _said(test)
 
 
-@pytest.mark.parametrize("view", ["Next", "Turns", "Rules", "Saved"])
+@pytest.mark.parametrize("view", ["Next", "Rounds", "Rules", "Savings"])
 def test_queue_screen_opens_with_a_strategy_kept_with_the_weight_of_a_set(
     monkeypatch: pytest.MonkeyPatch, store: Store, view: str
 ) -> None:

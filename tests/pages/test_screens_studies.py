@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from crossner_core.experiments.published import LIU, PUBLISHED
 from crossner_core.experiments.results import read_study
+from crossner_core.experiments.stored import stored_of
 from crossner_core.experiments.tables import Measured, Table
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.wikipedia.tagged_corpus import TaggingManifest
@@ -20,7 +22,7 @@ from tests.support import screens
 from tests.support.corpus_builders import make_corpus
 from tests.support.screens import open_screen
 from tests.support.study_builders import data_folder, made_result
-from tests.support.training_store import person
+from tests.support.training_store import own_dataset, person
 from workbench.jobs import lease
 from workbench.runs import studies
 
@@ -106,7 +108,7 @@ def test_studies_screen_starts_and_cancels_a_study(
     test.number_input(key="study-transfer-recipe-batch_size").set_value(4).run()
     assert any("12 trainings" in one.value for one in test.caption)
     _press(test, "Start this study")
-    assert "waits for the worker" in _said(test) and "No worker is alive" in _said(test)
+    assert "is queued" in _said(test) and "No worker is alive" in _said(test)
     with store.read() as session:
         (job,) = job_rows.recent(session, kinds=("study",))
         assert job.payload["study"] == "transfer" and job.payload["config"]["seeds"] == [1, 2]
@@ -251,13 +253,61 @@ def test_studies_screen_asks_what_the_annotators_of_strategies_are_like(
     assert second == {"annotator 1": {"led": 0.25}, "annotator 2": {}}
 
 
-def test_studies_screen_without_a_data_folder_says_how_to_set_it(
+def test_studies_screen_without_anything_to_train_on_says_where_to_add_it(
     monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
 ) -> None:
     monkeypatch.delenv("CROSSNER_DATA")
     test = _open(monkeypatch, store, "admin")
     test.button_group(key="study:view").set_value("Run").run()
-    assert "CROSSNER_DATA" in _said(test) and not [one for one in test.button if one.label.startswith("Start")]
+    assert "Add a data set with train, dev and test" in _said(test) and "CROSSNER" in _said(test)
+    assert not [one for one in test.button if one.label.startswith("Start")]
+
+
+def test_studies_screen_runs_a_study_on_data_sets_of_the_store(
+    monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
+) -> None:
+    monkeypatch.delenv("CROSSNER_DATA")
+    own_dataset(store, person(store, "researcher", "rosa"))
+    test = _open(monkeypatch, store, "researcher")
+    test.button_group(key="study:view").set_value("Run").run()
+    assert "the data sets under Sentences" in _said(test)
+    assert test.multiselect(key="study-transfer-corpora").value == ["own"]
+    _press(test, "Start this study")
+    assert "read the source corpus conll2003, which is not there" in test.error[0].value
+    test.multiselect(key="study-transfer-settings").set_value(["direct"]).run()
+    _press(test, "Start this study")
+    assert "waits for the worker" in _said(test)
+    with store.read() as session:
+        (job,) = job_rows.recent(session, kinds=("study",))
+    data = Path(job.payload["data"])
+    assert data.parent == experiments.resolve() / "datasets"
+    assert sorted(path.name for path in (data / "own").iterdir()) == ["dev.jsonl", "test.jsonl", "train.jsonl"]
+
+
+def test_studies_screen_asks_which_corpora_where_there_are_both(
+    monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
+) -> None:
+    own_dataset(store, person(store, "researcher", "rosa"))
+    test = _open(monkeypatch, store, "researcher")
+    test.button_group(key="study:view").set_value("Run").run()
+    assert test.multiselect(key="study-transfer-corpora").value == ["politics", "music"]
+    test.button_group(key="study-transfer:place").set_value("Data sets").run()
+    assert not test.exception and test.multiselect(key="study-transfer-corpora").value == ["own"]
+
+
+def test_studies_screen_shows_papers_and_stored_results_before_anything_is_run(
+    monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
+) -> None:
+    test = _open(monkeypatch, store, "expert")
+    said, html = _said(test), screens.html(test)
+    assert "Transfer settings and encoders" in said and "Results of this project" in said
+    assert "What the papers print" in said and "2021 (CrossNER), table 2" in said.replace("\\", "")
+    stored = stored_of("transfer")[0].tables[0].rows[0][1]
+    assert isinstance(stored, Measured) and f"<b>{stored.mean:.2f}</b>" in html
+    assert "[66.59]" in html and "75.71" in html  # beside ours, and of a row that is not among ours
+    listed = test.dataframe[0].value
+    assert listed["published"][0] == sum(row.source == LIU for row in PUBLISHED) > 100
+    assert list(listed["state"].unique()) == ["not run"]
 
 
 def test_studies_screen_shows_why_a_study_failed(

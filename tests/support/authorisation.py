@@ -36,6 +36,7 @@ from workbench.accounts.actors import SYSTEM, Actor
 from workbench.campaigns import domains, sentences
 from workbench.data import archive_reading, snapshots
 from workbench.data.sampling import SamplingPlan
+from workbench.data.searching import Search
 from workbench.labelling import adjudication
 from workbench.reports.curves import Series
 from workbench.reports.errors_browsing import Speaker
@@ -177,12 +178,16 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
         "outbox": {"client": str(uuid.uuid4()), "events": []},
         "password": PASSWORD, "plan": SamplingPlan(), "prefix": ids["snapshot"].hash[:8],
         "present": PASSWORD, "question_id": ids["question"], "recipe": Recipe(max_epochs=1), "role": "annotator",
+        "sentences": [],
         "round_id": 1, "run_id": ids["run"], "run_ids": [], "second": ids["other run"], "sentence": sentence_from_words(
             ["Ada", "sang"], id="x"), "sentence_id": 1, "series": [], "settings": Settings(home=folder),
         "source": TextSource("data set", "own", 1, ""), "speaker": Speaker(source="gazetteer"), "split": "train",
+        "start": 0, "end": 1,
         "splits": {"train": ("t.jsonl", as_jsonl(own_sentences(2)))}, "stage": "annotate", "strategies": ["longest"],
-        "strategy": "longest", "suggestions": {}, "surface": "Ada", "target": folder / uuid.uuid4().hex,
+        "strategy": "longest", "suggestions": {}, "surface": "Ada", "task_ids": [ids["gold"]],
+        "target": folder / uuid.uuid4().hex,
         "task_id": ids["gold"], "text": "Ada", "token": "none", "user_id": actor.id, "user_ids": ids["users"],
+        "search": Search(text="sang"), "type": "band", "hashes": (),
         "values": {}, "which": "gold", "toml_text": OWN_DOMAIN,
     }  # fmt: skip
     own = SPECIAL.get(name, {})
@@ -201,10 +206,13 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "campaigns.campaigns.create_campaign": {"name": "Another"},
     "campaigns.domains.get_toml": {"name": "folk"},
     "campaigns.domains.delete_domain": {"name": "folk"},
+    "data.new_campaign.first_look": {"domain": "music"},
+    "data.new_campaign.make_campaign": {"name": "Guided", "domain": "music"},
     "data.archive.import_campaign": {"name": "Imported"},
     "data.archive_writing.insert_campaign": {"name": "Imported"},
     "data.datasets.import_dataset": {"name": "new"},
     "labelling.adjudication.ask": {"task_id": lambda scene: scene.ids["asked"]},
+    "labelling.screen.ask": {"message": lambda scene: {"task": scene.ids["asked"], "text": "Sure?"}},
     "labelling.adjudication.unpark": {"task_id": lambda scene: scene.ids["parked"]},
     "jobs.queue.start_job": {"campaign_id": lambda scene: scene.ids["campaign"]},
     "reports.coverage.dataset_coverage": {"domain": "music"},
@@ -217,6 +225,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "runs.simulations.get_play": {"job_id": lambda scene: scene.ids["play"]},
     "suggestions.gazetteers.look_up": {"name": None},
     "suggestions.gazetteers.explain_sentence": {"name": None},
+    "suggestions.from_search.withdraw": {"source": "search:res, today"},
     "doctor.examining.repair": {"check_id": "leases"},
 }
 EXTRA: dict[str, tuple[Any, ...]] = {

@@ -70,12 +70,15 @@ def make_campaign(store: Store, people: Mapping[str, Actor], *, name: str = "Mus
 
 
 def make_work(item: Mapping[str, Any], spans: Iterable[Triple] = (), **parts: Any) -> dict[str, Any]:
-    """Return the work JSON for these spans of an item."""
+    """Return the work JSON for these spans of an item; at a check the ones to confirm are confirmed."""
     words = [item["text"][start:end] for start, end in item["tokens"]]
+    wanted = [mark for mark in item.get("provenance", ()) if item["units"] is None and mark["reasons"]]
+    confirmed = {(mark["start"], mark["end"], mark["type"]) for mark in wanted}
     marked = [
-        {"start": start, "end": end, "type": kind, "surface": " ".join(words[start:end]), "origin": "new"}
+        {"start": start, "end": end, "type": kind, "surface": " ".join(words[start:end]),
+         "origin": "confirmed" if (start, end, kind) in confirmed else "new"}
         for start, end, kind in spans
-    ]
+    ]  # fmt: skip
     return {
         "spans": marked,
         "rejected": [],

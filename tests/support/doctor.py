@@ -224,7 +224,7 @@ DAMAGES = (
     )),
     Damage("jobs", "is of the kind 'magic'", _sql("UPDATE job SET kind = 'magic' WHERE id = 1")),
     Damage("jobs", "names none", _sql("UPDATE job SET run_id = NULL WHERE id = 1")),
-    Damage("jobs", "for turn 99, which does not exist", _sql(
+    Damage("jobs", "for round 99, which does not exist", _sql(
         """UPDATE job SET payload = '{"turn_id": 99}' WHERE kind = 'turn'"""
     )),
     Damage("jobs", "waits for itself", _sql("UPDATE job SET after_id = id WHERE id = 1")),
@@ -234,7 +234,7 @@ DAMAGES = (
     Damage("jobs", "its last heartbeat was 2001", _sql(
         "UPDATE job SET state = 'running', heartbeat_at = '2001-01-01 00:00:00.000000' WHERE id = 1"
     )),
-    Damage("rounds", "turn 1: of campaign 1 is queued, but its job is done", _sql(
+    Damage("rounds", "round 1: of campaign 1 is queued, but its job is done", _sql(
         "UPDATE job SET state = 'done' WHERE kind = 'turn'"
     )),
     Damage("checkpoints", "is done, but names no checkpoint", lambda patient, monkeypatch: _end_run(patient, None)),

@@ -1,4 +1,4 @@
-"""A database of its own on the PostgreSQL server that CROSSNER_POSTGRES names."""
+"""A database of its own on the PostgreSQL server that CROSSNER_POSTGRES names; counts of statements."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -45,3 +46,32 @@ def fresh_store() -> Iterator[Store]:
             yield store
         finally:
             store.close()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=needs_postgres)])
+def either_store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    """A fresh store, on SQLite and on PostgreSQL."""
+    if request.param == "sqlite":
+        yield request.getfixturevalue("store")
+        return
+    with fresh_store() as fresh:
+        yield fresh
+
+
+_BEGINS = ("BEGIN", "BEGIN IMMEDIATE")
+
+
+@contextmanager
+def counted(store: Store) -> Iterator[list[str]]:
+    """Yield the statements that are sent to the store meanwhile."""
+    sent: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement not in _BEGINS:
+            sent.append(" ".join(statement.split()))
+
+    sa.event.listen(store.engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        sa.event.remove(store.engine, "before_cursor_execute", note)

@@ -106,6 +106,14 @@ def list_people(store: Store, actor: Actor) -> tuple[Person, ...]:
         )
 
 
+def list_admins(store: Store, actor: Actor) -> tuple[str, ...]:
+    """Return the display names of those who manage accounts, for people to know whom to ask."""
+    with store.read() as session:
+        fresh(session, actor, *EVERYONE)
+        users = account_rows.everyone(session)
+        return tuple(sorted(user.display_name for user in users if user.active and user.role == "admin"))
+
+
 def set_role(store: Store, actor: Actor, user_id: int, role: str) -> None:
     """Give a person another role; the last active admin keeps theirs (Conflict)."""
     _check_role(role)

@@ -19,7 +19,7 @@ STAGE_ROLES = {"annotate": LABELLERS, "check": LABELLERS, "adjudicate": ("expert
 ROLE_TASKS = {
     "annotator": "annotates, checks, answers questions",
     "expert": "annotates, checks, adjudicates, follows the campaign",
-    "researcher": "imports and exports, retrains, follows the campaign",
+    "researcher": "makes campaigns, imports and exports, retrains, follows the campaign",
     "admin": "manages people, campaigns and domains, and does what a researcher does",
 }
 

@@ -16,7 +16,7 @@ from db.engine import Session
 from db.training_tables import Run
 from workbench.backups.manifest import Entry, Predictions
 from workbench.data import layers, snapshots
-from workbench.runs.training_data import dataset_parts
+from workbench.data.datasets import dataset_parts
 
 _SENTENCES = 3
 _SCORE_TOLERANCE = 1e-3  # other processors round otherwise

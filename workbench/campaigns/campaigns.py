@@ -11,12 +11,12 @@ from typing import Any
 
 from crossner_core.domains import Domain, domain_to_toml
 from crossner_core.errors import BadInput, Conflict, UnknownType
-from db import campaign_rows, label_review_rows, people_rows, run_rows
+from db import account_rows, campaign_rows, label_review_rows, people_rows, run_rows
 from db.engine import Session, Store
 from db.tables import SPLITS, STAGES, Campaign, SentenceRow, User
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, fresh, require
-from workbench.accounts.roles import EVERYONE, LABELLERS
+from workbench.accounts.roles import EVERYONE, KEEPERS, LABELLERS
 from workbench.campaigns.domains import campaign_domain, domain_of
 from workbench.campaigns.sentences import draw
 from workbench.campaigns.settings import CampaignSettings, checked, names
@@ -80,17 +80,35 @@ class CampaignView(CampaignSettings):
 def create_campaign(
     store: Store, actor: Actor, *, name: str, domain: Domain, member_ids: Iterable[int] = (), **settings: Any
 ) -> int:
-    """Create an empty campaign with the domain as it is now and these `CampaignSettings`; return its id. For admins."""
-    require(actor, "admin")
-    chosen = CampaignSettings(**checked({"name": name, **settings}, ("name", *names("rules", "new"))))
+    """Create an empty campaign with the domain as it is now and these `CampaignSettings`; return its id.
+
+    For researchers and admins; an endpoint, which is an address the server asks, is set by admins alone.
+    """
+    require(actor, *KEEPERS)
     with store.write() as session:
-        fresh(session, actor, "admin")
-        _refuse_taken_name(session, chosen.name)
-        campaign = campaign_rows.add(
-            session, domain_name=domain.name, domain_toml=domain_to_toml(domain), **asdict(chosen)
-        )
-        _add_members(session, campaign.id, member_ids)
-        return campaign.id
+        current = fresh(session, actor, *KEEPERS)
+        return add_campaign(session, current, name=name, domain=domain, member_ids=member_ids, **settings).id
+
+
+def add_campaign(
+    session: Session, actor: Actor, *, name: str, domain: Domain, member_ids: Iterable[int] = (), **settings: Any
+) -> Campaign:
+    """Like `create_campaign`, inside a transaction whose caller has authorised the actor."""
+    chosen = CampaignSettings(**checked({"name": name, **settings}, ("name", *names("rules", "new"))))
+    if chosen.endpoint is not None:
+        require(actor, "admin")
+    _refuse_taken_name(session, chosen.name)
+    campaign = campaign_rows.add(session, domain_name=domain.name, domain_toml=domain_to_toml(domain), **asdict(chosen))
+    _add_members(session, campaign.id, member_ids)
+    return campaign
+
+
+def possible_members(store: Store, actor: Actor) -> tuple[MemberView, ...]:
+    """Return who can become a member: every active account, by name. For researchers and admins."""
+    require(actor, *KEEPERS)
+    with store.read() as session:
+        fresh(session, actor, *KEEPERS)
+        return tuple(_member_view(user) for user in account_rows.everyone(session) if user.active)
 
 
 def list_campaigns(store: Store, actor: Actor, *, archived: bool = False) -> tuple[CampaignView, ...]:
@@ -192,19 +210,19 @@ def delete_campaign(store: Store, actor: Actor, campaign_id: int, *, home: Path 
 
 
 def add_members(store: Store, actor: Actor, campaign_id: int, user_ids: Iterable[int]) -> None:
-    """Make people members of a campaign. For admins."""
-    require(actor, "admin")
+    """Make people members of a campaign. For researchers and admins."""
+    require(actor, *KEEPERS)
     with store.write() as session:
-        enter(session, actor, campaign_id, "admin")
+        enter(session, actor, campaign_id, *KEEPERS)
         _add_members(session, campaign_id, user_ids)
 
 
 def set_members(store: Store, actor: Actor, campaign_id: int, user_ids: Iterable[int]) -> None:
-    """Make these people, and nobody else, the members of a campaign. For admins."""
-    require(actor, "admin")
+    """Make these people, and nobody else, the members of a campaign. For researchers and admins."""
+    require(actor, *KEEPERS)
     wanted = tuple(user_ids)
     with store.write() as session:
-        enter(session, actor, campaign_id, "admin")
+        enter(session, actor, campaign_id, *KEEPERS)
         campaign_rows.keep_members(session, campaign_id, wanted)
         _add_members(session, campaign_id, wanted)
 

@@ -1,18 +1,21 @@
-"""A draft of a domain definition: a table of types that may still have errors, to and from TOML."""
+"""A draft of a domain definition: a table of types that may still have errors, from pasted lines, to and from TOML."""
 
 from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from crossner_core.domains import domain_to_toml, parse_domain
+from crossner_core.domains.loader import KEYS
 from crossner_core.errors import BadInput, InvalidDomain
 from crossner_core.records import parse
 
 _CLASS = re.compile(r"[^,;\s]+")
+_BULLET = re.compile(r"^(?:[-*•–]|\d+[.)])\s+")
 COLUMNS = ("name", "title", "parent", "key", "color", "dbpedia", "guideline")
 
 
@@ -24,6 +27,41 @@ class Draft:
     title: str = ""
     description: str = ""
     rows: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+
+
+def draft_from_lines(text: str, title: str) -> Draft:
+    """Make a draft of types, one a line: `name` or `name: guideline`; raise InvalidDomain naming the line.
+
+    A type gets the DBpedia class of its name where there is one, so that pre-annotation knows it.
+    """
+    rows, lines = list[dict[str, Any]](), dict[str, int]()
+    for number, line in enumerate(text.splitlines(), start=1):
+        head, _, guideline = _BULLET.sub("", line.strip()).partition(":")
+        shown, name = " ".join(head.split()), _name_of(head)
+        if not shown and not guideline.strip():
+            continue
+        if not name:
+            raise InvalidDomain(f"line {number}: {line.strip()!r} has no letter a–z or digit to make a type's name of.")
+        if name in lines:
+            raise InvalidDomain(f"lines {lines[name]} and {number} both name the type {name!r}; a type has one line.")
+        lines[name] = number
+        rows.append({"name": name, "title": shown, "dbpedia": _class_of(name), "guideline": guideline.strip()})
+    if len(rows) > len(KEYS):
+        raise InvalidDomain(f"There are {len(rows)} types; a domain has at most {len(KEYS)}, as each needs a key.")
+    return Draft(_name_of(title), " ".join(title.split()), rows=tuple(rows))
+
+
+def _name_of(words: str) -> str:
+    """Return words as a name: without accents, letters a–z and digits alone."""
+    plain = unicodedata.normalize("NFKD", words).casefold()
+    return "".join(char for char in plain if char.isascii() and char.isalnum())
+
+
+def _class_of(name: str) -> str:
+    from crossner_core.gazetteer.ontology import BUILTIN
+
+    folded = {known.casefold(): known for known in BUILTIN.parents}
+    return folded.get(name) or folded.get(name.removesuffix("s")) or ""
 
 
 def draft_from_toml(text: str) -> Draft:

@@ -89,6 +89,15 @@ def save_domain(store: Store, actor: Actor, toml_text: str) -> Domain:
     return domain
 
 
+def add_domain(session: Session, actor: Actor, toml_text: str) -> Domain:
+    """Save a new definition within a transaction whose caller has authorised the actor; Conflict for a taken name."""
+    domain = check_domain(toml_text)
+    if domain_rows.find(session, domain.name) is not None:
+        raise Conflict(f"There is already a domain {domain.name!r}; choose it, or give the new one another name.")
+    domain_rows.save(session, name=domain.name, toml=toml_text, user_id=actor.id)
+    return domain
+
+
 def delete_domain(store: Store, actor: Actor, name: str) -> None:
     """Delete a user's domain; raise Conflict for a built-in one and for one in use."""
     require(actor, *KEEPERS)

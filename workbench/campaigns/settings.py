@@ -15,6 +15,7 @@ from crossner_core.options.base import option
 
 _TRUTH = "true or false"
 OPEN_RULES = ("ask", "accept", "refuse")
+CONFIRM_RULES = ("doubted", "all", "none")
 
 
 def _is_address(value: str) -> bool:
@@ -48,18 +49,19 @@ class CampaignSettings:
     blind_share: float = setting(
         0.1,
         "Blind share",
-        "Share of sentences that annotator 2 annotates blind.",
+        "Share of sentences that annotator 2 annotates without annotator 1's spans: they measure real agreement.",
         flag="blind",
         min=0,
         max=1,
         percent=True,
     )
     control_share: float = setting(
-        0.1, "Control share", "Share of sentences whose suggestions are withheld.",
+        0.1, "Control share",
+        "Share of sentences whose suggestions are withheld: they show what suggestions change in people's work.",
         flag="control", min=0, max=1, percent=True,
     )  # fmt: skip
     lease_minutes: int = setting(
-        30, "Lease, minutes", "Minutes until the sentence of an inactive person is released.",
+        30, "Lease, minutes", "Minutes until the sentence of an inactive person is free for others.",
         min=1, max=7 * 24 * 60,
     )  # fmt: skip
     seed: int = setting(0, "Seed", "Random seed of the campaign.", group="new", min=0, max=2**31 - 1)
@@ -70,11 +72,13 @@ class CampaignSettings:
         fits=_is_address, allowed="an address that begins with http:// or https://, or nothing",
     )  # fmt: skip
     gazetteer: str | None = setting(
-        None, "Gazetteer", "Compiled gazetteer that is queried first, by name (see workbench gazetteer list).",
+        None, "Gazetteer", "Compiled gazetteer whose names are looked up first (see workbench gazetteer list).",
         fits=is_name, allowed="the name of a compiled gazetteer (see workbench gazetteer list), or nothing",
         empty="none: the bundled DBpedia sample",
     )  # fmt: skip
-    suggestions_on: bool = setting(True, "Show suggestions to annotator 1", "Whether annotator 1 sees suggestions.")
+    suggestions_on: bool = setting(
+        True, "Show suggestions to annotator 1", "Whether annotator 1 sees what links, gazetteers and models suggest."
+    )
     hint_below: float = setting(
         0.4, "Hints below", "Proposals with a lower probability are shown as hints.", min=0, max=1, percent=True
     )
@@ -94,6 +98,15 @@ class CampaignSettings:
         max=1,
         percent=True,
     )
+    model_error: float = setting(
+        0.15,
+        "Models suggest up to calibration error",
+        "Calibration error on dev up to which a new model suggests without being asked to; one whose probabilities "
+        "were not calibrated does not. 1: always.",
+        min=0,
+        max=1,
+        percent=True,
+    )
     open_at_submit: str = setting(
         "ask", "Open suggestions at submit",
         "What a submit does with suggestions that annotator 1 has not decided: ask, accept or refuse. Accept asks "
@@ -103,6 +116,25 @@ class CampaignSettings:
     accept_from: float = setting(
         0.8, "Accept unseen from",
         "Least probability of a suggestion that Accept all, or a rule, accepts; those below stay open.",
+        min=0, max=1, percent=True,
+    )  # fmt: skip
+    confirm: str = setting(
+        "doubted", "Annotator 2 confirms",
+        "Which of annotator 1's spans annotator 2 confirms one by one: doubted (new, rare or doubted ones, and a "
+        "share of the others), all or none.",
+        choices=CONFIRM_RULES, fits=CONFIRM_RULES.__contains__, allowed=", ".join(CONFIRM_RULES),
+    )  # fmt: skip
+    confirm_share: float = setting(
+        0.1, "Share of the other spans to confirm",
+        "Share of spans that are neither new, rare nor doubted, drawn from seed and place.", min=0, max=1, percent=True,
+    )  # fmt: skip
+    rare_below: int = setting(
+        2, "Rare below, sentences",
+        "A span is rare, and to be confirmed, if fewer other checked sentences have it with its type.",
+        min=1, max=50,
+    )  # fmt: skip
+    doubt_below: float = setting(
+        0.5, "Doubted below", "A span is doubted, and to be confirmed, if its suggestion has a lower probability.",
         min=0, max=1, percent=True,
     )  # fmt: skip
     archived: bool = setting(False, "Archived", "An archived campaign accepts no more work.", group="campaign")

@@ -68,11 +68,13 @@ def order(
     campaign_id = common.find_campaign(campaign).id
     round_id = rounds.order_now(store, actor, campaign_id)
     if not wait:
-        return common.left_to_worker(f"Turn {round_id} is queued.")
+        return common.left_to_worker(f"Round {round_id} is queued.")
     common.do_here(rounds.job_of_round(store, actor, campaign_id, round_id))
     rounds.tick(store)
     round_ = next(view for view in rounds.list_rounds(store, actor, campaign_id) if view.id == round_id)
-    typer.echo(f"Turn {round_id} {round_.state}: {round_.ordered or 0} sentences ordered, {round_.scored or 0} scored.")
+    typer.echo(
+        f"Round {round_id} {round_.state}: {round_.ordered or 0} sentences ordered, {round_.scored or 0} scored."
+    )
     for note in round_.notes:
         typer.echo(note)
     return 0 if round_.state == "done" else 2
@@ -110,7 +112,7 @@ def list_(campaign: CampaignName) -> None:
     state = rounds.queue_state(common.PLACE.store, common.PLACE.actor, campaign_id)
     if state.under_way:
         typer.echo(state.under_way)
-    common.table(rows, ("turn", "when", "state", "gold", "run", "F1", "ordered", "strategy"))
+    common.table(rows, ("round", "when", "state", "gold", "run", "F1", "ordered", "strategy"))
 
 
 @app.command()

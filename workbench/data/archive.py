@@ -153,7 +153,13 @@ def _question(question: Any, names: dict[int, str]) -> dict[str, Any]:
         for answer in question.answers
     ]
     times = {"asked_at": iso(question.asked_at), "closed_at": iso(question.closed_at)}
-    return {"asked_by": names[question.asked_by], "text": question.text, **times, "answers": answers}
+    return {
+        "asked_by": names[question.asked_by],
+        "text": question.text,
+        **times,
+        "answers": answers,
+        "asks": question.asks,
+    }
 
 
 def _snapshots(session: Session, campaign_id: int) -> dict[str, str]:

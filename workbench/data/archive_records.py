@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, Field
 
 from crossner_core.records import Record
 from db.label_review_tables import FINDING_STATES
-from db.tables import ANNOTATION_STATES, CHOICES, ORIGINS, SPLITS, STAGES, TASK_STATES
+from db.tables import ANNOTATION_STATES, ASKED, CHOICES, ORIGINS, SPLITS, STAGES, TASK_STATES
 from workbench.campaigns.settings import names
 from workbench.labelling.json_fields import Object, Text, Truth, Whole, among
 from workbench.labelling.work import Flag, Rejected, WorkSpan
@@ -87,6 +87,7 @@ class AnnotationRecord(Record):
     rejected: tuple[Rejected, ...]
     decisions: tuple[DecisionRecord, ...]
     versions: tuple[VersionRecord, ...]
+    example: Truth = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ class QuestionRecord(Record):
     asked_at: AwareDatetime
     closed_at: AwareDatetime | None
     answers: tuple[AnswerRecord, ...]
+    asks: Annotated[Text, among(ASKED)] = "both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ class PastDecision(Record):
     by: Text
     at: Text
     split: Annotated[Text, among(SPLITS)]
+    key: Text = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Browse a campaign's sentences: the place of each, and every layer of one."""
+"""Find a campaign's sentences: the place of each, and every layer of one."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from crossner_core.errors import BadInput, NotAllowed, NotFound
+from crossner_core.errors import NotAllowed, NotFound
 from crossner_core.schema import Sentence, Span, Suggestion
-from db import browse_rows, label_review_rows
+from db import annotation_rows, browse_rows, label_review_rows, search_rows
 from db.engine import Session, Store
-from db.tables import SPLITS, Annotation
+from db.tables import Annotation
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
-from workbench.accounts.roles import KEEPERS, OVERSEERS
+from workbench.accounts.roles import EVERYONE, KEEPERS, OVERSEERS
+from workbench.data import searching
+from workbench.data.patterns import Ranges
+from workbench.data.searching import EVERYTHING, Search
 from workbench.data.values import best_suggestions, checked_spans, sentence_of, suggestion_of
 from workbench.suggestions.proposing import weights_of
 
-PLACES = ("annotate", "check", "adjudicate", "gold", "parked")
-"""The places of sentences: waiting at a stage, finished as gold, or parked because people skipped them."""
 _LAYER = {"annotate": "first", "check": "second", "adjudicate": "gold"}
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceLine:
-    """A sentence in a list; `place` is one of `PLACES`."""
+    """A sentence in a list; `place` is one of `PLACES`, `ranges` are the characters that the search matches."""
 
     id: int
     external_id: str
@@ -34,6 +35,7 @@ class SentenceLine:
     place: str
     links: int
     suggestions: int
+    ranges: Ranges = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class LayerView:
-    """One person's work at one stage; `flagged` are spans of annotator 1 that annotator 2 doubts."""
+    """One person's work at one stage; `flagged` are spans of annotator 1 that annotator 2 doubts.
+
+    Suggestions that were open at the last submit: `left_open` are those that stayed so, `opened` is what was done with
+    the others (accept, refuse), empty where there were none or nothing is known.
+    """
 
     layer: str
     who: str
@@ -56,6 +62,8 @@ class LayerView:
     spans: tuple[Span, ...]
     flagged: tuple[Span, ...]
     note: str
+    left_open: tuple[Span, ...] = ()
+    opened: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,31 +87,26 @@ class SentenceLayers:
 
 
 def browse(
-    store: Store,
-    actor: Actor,
-    campaign_id: int,
-    *,
-    place: str | None = None,
-    split: str | None = None,
-    text: str = "",
-    offset: int = 0,
-    limit: int = 100,
+    store: Store, actor: Actor, campaign_id: int, search: Search = EVERYTHING, *, offset: int = 0, limit: int = 100
 ) -> Found:
-    """Return sentences in the order of the queue, narrowed by place, split, and a part of their text or id."""
-    require(actor, *KEEPERS)
-    for what, value, known in (("place", place, PLACES), ("split", split, SPLITS)):
-        if value is not None and value not in known:
-            raise BadInput(f"There is no {what} {value!r}; there are {', '.join(known)}.")
+    """Return the sentences that match a search, in the order of the queue.
+
+    Annotators and experts find by their own work and by gold, experts also by what they may settle.
+    """
+    require(actor, *EVERYONE)
     with store.read() as session:
-        enter(session, actor, campaign_id, *KEEPERS)
-        total, rows = browse_rows.search(
-            session, campaign_id, place=place, split=split, text=text.strip(), offset=max(offset, 0), limit=limit
-        )
-        parts = browse_rows.part_counts(session, [row.id for row, _ in rows])
-        lines = (
-            SentenceLine(row.id, row.external_id, row.text, row.split, stage, *parts[row.id]) for row, stage in rows
-        )
-        return Found(tuple(lines), total)
+        current, campaign = enter(session, actor, campaign_id, *EVERYONE)
+        total, ids = searching.matching(store, session, campaign, current, search, offset=offset, limit=limit)
+        rows = search_rows.sentences(session, ids)
+        parts = browse_rows.part_counts(session, ids)
+    matches = searching.ranges(search, [row.text for row, _ in rows])
+    lines = []
+    for (row, place), ranges in zip(rows, matches, strict=True):
+        links, suggestions = parts[row.id]
+        withheld = current.role not in KEEPERS and (row.control or not campaign.suggestions_on)
+        shown = 0 if withheld else suggestions
+        lines.append(SentenceLine(row.id, row.external_id, row.text, row.split, place, links, shown, ranges))
+    return Found(tuple(lines), total)
 
 
 def sentence_layers(store: Store, actor: Actor, campaign_id: int, sentence_id: int) -> SentenceLayers:
@@ -129,7 +132,7 @@ def sentence_layers(store: Store, actor: Actor, campaign_id: int, sentence_id: i
             control=row.control,
             blind=row.blind,
             meta={key: value for key, value in row.meta.items() if not key.startswith("_")},
-            work=tuple(_view(stage, work, sentence) for stage, work in browse_rows.work_on(session, row.id)),
+            work=tuple(_view(session, stage, work, sentence) for stage, work in browse_rows.work_on(session, row.id)),
             suggestions=suggestions,
             shown=best_suggestions(suggestions, weights_of(campaign)),
             preannotated=row.preannotated_at is not None,
@@ -155,7 +158,9 @@ def _left_out(session: Session, sentence_id: int) -> str:
     return f"{user.display_name}, {row.decided_at:%Y-%m-%d %H:%M} UTC. {row.why}"
 
 
-def _view(stage: str, work: Annotation, sentence: Sentence) -> LayerView:
+def _view(session: Session, stage: str, work: Annotation, sentence: Sentence) -> LayerView:
+    submitted = [version.work for version in annotation_rows.versions(session, work.id) if "late" not in version.work]
+    last = submitted[-1] if submitted else {}
     note = " ".join(part for part in (work.comment, work.skip_reason) if part)
     return LayerView(
         layer=_LAYER[stage],
@@ -166,4 +171,6 @@ def _view(stage: str, work: Annotation, sentence: Sentence) -> LayerView:
         spans=checked_spans(sentence, work.spans),
         flagged=tuple(Span(flag.start, flag.end, flag.type) for flag in work.flags),
         note=note,
+        left_open=tuple(Span(*span) for span in last.get("left_open", ())),
+        opened=last.get("opened", ""),
     )

@@ -24,6 +24,8 @@ from workbench.data import frozen
 from workbench.data.packing import packed
 
 SPLITS = ("train", "dev", "test")
+Parts = dict[str, tuple[LabelledSentence, ...]]
+"""Sentences by split."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 
 
@@ -219,3 +221,17 @@ def _view(session: Session, row: Dataset, *, problems: tuple[str, ...] = ()) -> 
         runs=dataset_rows.runs_of(session, row.id),
         problems=problems,
     )
+
+
+def dataset_parts(session: Session, dataset: Dataset) -> Parts:
+    """Return the sentences of a data set by split; a split it lacks is empty."""
+    parts: Parts = {}
+    for split in ("train", "dev", "test"):
+        content = dataset_rows.content(session, dataset_id=dataset.id, split=split) or ""
+        parts[split] = tuple(item for item, _ in frozen.read_lines(content))
+    return parts
+
+
+def dataset_hash(dataset: Dataset) -> str:
+    """Return the hash that names a data set's content."""
+    return frozen.joined_hash(f"{part.split}:{part.content_hash}" for part in dataset.splits)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from crossner_core.schema import LabelledSentence
 from db import annotation_rows, campaign_rows, label_review_rows
 from db.engine import Session
+from workbench.campaigns.domains import domain_of
 from workbench.data.values import spans_of
 
 IMPORTED = "imported"
@@ -22,6 +23,8 @@ def note_again(session: Session, campaign_id: int, again: Sequence[LabelledSente
 
     ids = campaign_rows.ids_of(session, campaign_id, [item.sentence.content_hash for item in again])
     gold = annotation_rows.submitted(session, list(ids.values()), "adjudicate")
+    campaign = campaign_rows.find(session, campaign_id)
+    titles = domain_of(campaign).titles if campaign is not None else {}
     rows = []
     for item in again:
         sentence_id = ids[item.sentence.content_hash]
@@ -38,7 +41,7 @@ def note_again(session: Session, campaign_id: int, again: Sequence[LabelledSente
                     "there": [[span.start, span.end, span.type] for span in current],
                     "proposed": [[span.start, span.end, span.type] for span in proposed],
                     "score": 1.0,
-                    "why": f"It came in again, as {split}, where it is {in_words(item.sentence, proposed)}.",
+                    "why": f"It came in again, as {split}, where it is {in_words(item.sentence, proposed, titles)}.",
                     "other_id": None,
                     "other_there": None,
                 }

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from crossner_core.errors import BadInput, WorkbenchError
 from crossner_core.formats import file_bytes, make_document, read_files, write_files
@@ -60,6 +60,16 @@ class ImportOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadFiles:
+    """Sentences of files as they are to be stored; `problems` were skipped, `losses` no record can carry, by kind."""
+
+    rows: tuple[LabelledSentence | Sentence, ...]
+    format: str
+    problems: tuple[str, ...]
+    losses: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Preview:
     """Content of a file, or of the files of some documents, before anything is imported."""
 
@@ -91,34 +101,59 @@ def import_files(
     `{"split": "paragraphs"}` for plain text. If one file is rejected all are: raises BadInput with file:line: reason
     for everything that is wrong.
     """
-    if annotation not in ANNOTATIONS:
-        raise BadInput(f"Annotation cannot become {annotation!r}; choose one of {', '.join(ANNOTATIONS)}.")
-    wanted = annotation != NONE
     require(actor, *KEEPERS)
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *KEEPERS)
         types, endpoint = domain_of(campaign).type_names, campaign.endpoint
         wants_suggestions = preannotate and campaign.suggestions_on
-    given = {**(options or {}), "types": types if wanted else None, "skip_bad": skip_bad}
-    parsed = _parse(files, format, given)
-    rows = [row for document in parsed for row in _rows(document, wanted)]
-    becomes = annotation if wanted else "suggestions"
-    report = campaign_sentences.add_sentences(store, actor, campaign_id, rows, split=split, annotation=becomes)
+    came = read_rows(files, types, format=format, annotation=annotation, skip_bad=skip_bad, options=options)
+    becomes = stored_as(annotation)
+    report = campaign_sentences.add_sentences(store, actor, campaign_id, came.rows, split=split, annotation=becomes)
     new = report.added - report.gold - report.first
     note = suggest_new(store, actor, campaign_id, endpoint, new) if wants_suggestions and new else ""
-    formats = ", ".join(dict.fromkeys(document.format for document in parsed))
-    problems = tuple(str(problem) for document in parsed for problem in document.problems)
+    return outcome_of(came, report, note)
+
+
+def read_rows(
+    files: Files,
+    types: Sequence[str],
+    *,
+    format: str | None = None,
+    annotation: str = "suggestions",
+    skip_bad: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> ReadFiles:
+    """Read files for a campaign of these types, as `import_files` does; raises as it does."""
+    if annotation not in ANNOTATIONS:
+        raise BadInput(f"Annotation cannot become {annotation!r}; choose one of {', '.join(ANNOTATIONS)}.")
+    wanted = annotation != NONE
+    parsed = _parse(files, format, {**(options or {}), "types": types if wanted else None, "skip_bad": skip_bad})
+    return ReadFiles(
+        rows=tuple(row for document in parsed for row in _rows(document, wanted)),
+        format=", ".join(dict.fromkeys(document.format for document in parsed)),
+        problems=tuple(str(problem) for document in parsed for problem in document.problems),
+        losses=sum((Counter(document.losses) for document in parsed), Counter[str]()),
+    )
+
+
+def stored_as(annotation: str) -> campaign_sentences.Annotation:
+    """Return how `campaigns.sentences` names what annotation becomes; where it is left out, no row has any."""
+    return cast(campaign_sentences.Annotation, "suggestions" if annotation == NONE else annotation)
+
+
+def outcome_of(came: ReadFiles, report: campaign_sentences.ImportReport, note: str) -> ImportOutcome:
+    """Put together what was read, what was written, and what pre-annotation has to say."""
     if report.doubts:
         places = f"{report.doubts} place{'' if report.doubts == 1 else 's'}"
         note = f"{note} Duplicates had different gold at {places}: see Label review.".strip()
-    if losses := sum((Counter(document.losses) for document in parsed), Counter[str]()):
-        note = f"{note} Not imported: {in_numbers(losses)}.".strip()
+    if came.losses:
+        note = f"{note} Not imported: {in_numbers(came.losses)}.".strip()
     return ImportOutcome(
         added=report.added,
         duplicates=report.duplicates,
         gold=report.gold,
-        format=formats,
-        problems=problems,
+        format=came.format,
+        problems=came.problems,
         note=note,
         suggestions=report.suggestions,
         first=report.first,

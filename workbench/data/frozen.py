@@ -61,6 +61,13 @@ def each_line(content: str) -> Iterator[tuple[LabelledSentence, dict[str, Any]]]
     return (from_line(line.group()) for line in re.finditer(r"[^\n]+", content))
 
 
+def each_words(content: str) -> Iterator[list[str]]:
+    """Read the tokens of each sentence of a content, without its spans; for counting words."""
+    for line in re.finditer(r"[^\n]+", content):
+        values = json.loads(line.group())
+        yield [values["text"][start:end] for start, end in values["tokens"]]
+
+
 def content_hash(types: Sequence[str], lines: Iterable[tuple[str, LabelledSentence]]) -> str:
     """SHA-256 over types and (split, sentence) pairs, independent of their order, ids and metadata."""
     keys = []

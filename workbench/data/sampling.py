@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crossner_core.domains import Domain
 from crossner_core.errors import BadInput, InvalidConfig, NotFound
 from crossner_core.schema import Mention, Sentence, Suggestion
 from crossner_core.suggest.gazetteer import GAZETTEER
@@ -124,9 +125,8 @@ def preview(store: Store, actor: Actor, campaign_id: int, corpus: str, plan: Sam
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *KEEPERS)
         known = _sentences(session, campaign_id)
-    opened = open_corpus(store, actor, corpus)
-    _check_types(plan, opened, campaign)
-    chosen, report = _draw(opened, plan, known, most_rows=PREVIEW_ROWS, most_tries=PREVIEW_TRIES)
+        domain = domain_of(campaign)
+    chosen, report = draw_quickly(open_corpus(store, actor, corpus), plan, domain, known)
     return SamplingPreview(report, tuple(chosen[:PREVIEWED]))
 
 
@@ -143,26 +143,35 @@ def sample_into_campaign(
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *KEEPERS)
         refuse_archived(campaign)
-        known = _sentences(session, campaign_id)
+        known, domain = _sentences(session, campaign_id), domain_of(campaign)
     opened = open_corpus(store, actor, corpus)
-    _check_types(plan, opened, campaign)
-    chosen, report = _draw(opened, plan, known)
+    chosen, report = draw(opened, plan, domain, known)
     with store.write() as session:
         current, campaign = enter(session, actor, campaign_id, *KEEPERS)
-        with_own = campaign.suggestions_on and _speaks_of(session, opened, campaign)
-        done = append(session, current, campaign, [_with_origin(drawn, opened) for drawn in chosen], split=plan.split)
-        suggested = _add_mentions(session, campaign, chosen) if with_own else 0
+        added, suggested = add_drawn(session, current, campaign, opened, chosen, split=plan.split)
         endpoint, wants = campaign.endpoint, campaign.suggestions_on
-    note = suggest_new(store, actor, campaign_id, endpoint, done.added) if wants and not with_own and done.added else ""
-    return replace(report, added=done.added, suggestions=suggested, note=note)
+    note = suggest_new(store, actor, campaign_id, endpoint, added) if wants and suggested is None and added else ""
+    return replace(report, added=added, suggestions=suggested or 0, note=note)
+
+
+def add_drawn(
+    session: Session, actor: Actor, campaign: Campaign, corpus: Corpus, chosen: Sequence[CorpusSentence], *, split: str
+) -> tuple[int, int | None]:
+    """Add drawn sentences within a transaction whose caller has authorised the actor; return how many were added.
+
+    Beside it: how many of the corpus's own mentions became suggestions, None where their types are not the campaign's.
+    """
+    with_own = campaign.suggestions_on and speaks_of(session, corpus, domain_of(campaign))
+    done = append(session, actor, campaign, [_with_origin(drawn, corpus) for drawn in chosen], split=split)
+    return done.added, _add_mentions(session, campaign, chosen) if with_own else None
 
 
 def _sentences(session: Session, campaign_id: int) -> list[Sentence]:
     return [sentence_of(row) for row in layer_rows.sentences(session, campaign_id)]
 
 
-def _check_types(plan: SamplingPlan, corpus: Corpus, campaign: Campaign) -> None:
-    types = domain_of(campaign).type_names
+def _check_types(plan: SamplingPlan, corpus: Corpus, domain: Domain) -> None:
+    types = domain.type_names
     unknown = [name for name in plan.types if name not in types]
     if unknown:
         raise InvalidConfig(f"Sampling: there is no entity type {unknown[0]!r}; types are {', '.join(types)}.")
@@ -173,9 +182,9 @@ def _check_types(plan: SamplingPlan, corpus: Corpus, campaign: Campaign) -> None
         )
 
 
-def _speaks_of(session: Session, corpus: Corpus, campaign: Campaign) -> bool:
-    """Return whether the corpus was pre-annotated in the campaign's domain, or in one whose types it all has."""
-    asked, mine = corpus.manifest.domain, domain_of(campaign)
+def speaks_of(session: Session, corpus: Corpus, mine: Domain) -> bool:
+    """Return whether the corpus was pre-annotated in a domain, or in one whose types it all has."""
+    asked = corpus.manifest.domain
     if asked is None or asked == mine.name:
         return asked is not None
     try:
@@ -184,17 +193,26 @@ def _speaks_of(session: Session, corpus: Corpus, campaign: Campaign) -> bool:
         return False
 
 
-def _draw(
+def draw_quickly(
+    corpus: Corpus, plan: SamplingPlan, domain: Domain, known: Sequence[Sentence] = ()
+) -> tuple[list[CorpusSentence], SamplingReport]:
+    """Draw as `draw` does; of a large corpus only the first part is looked at."""
+    return draw(corpus, plan, domain, known, most_rows=PREVIEW_ROWS, most_tries=PREVIEW_TRIES)
+
+
+def draw(
     corpus: Corpus,
     plan: SamplingPlan,
-    known: Sequence[Sentence],
+    domain: Domain,
+    known: Sequence[Sentence] = (),
     *,
     most_rows: int | None = None,
     most_tries: int = _RESERVE,
 ) -> tuple[list[CorpusSentence], SamplingReport]:
-    """Draw in the order of the seed; a sentence that repeats another is replaced by the next."""
+    """Draw in the order of the seed; a sentence that repeats another, or a known one, is replaced by the next."""
     from crossner_core.near_duplicates import NearDuplicates
 
+    _check_types(plan, corpus, domain)
     near = NearDuplicates(plan.threshold)
     for sentence in known:
         near.add(sentence)
@@ -307,14 +325,18 @@ def _add_mentions(session: Session, campaign: Campaign, chosen: Sequence[CorpusS
     still = suggestion_rows.still_open(session, campaign.id, ids.values())
     ids = {content_hash: id_ for content_hash, id_ in ids.items() if id_ in still}
     rows = [
-        suggestion_values(id_, _suggestion(mention, mention.type))
+        suggestion_values(id_, suggestion)
         for content_hash, id_ in sorted(ids.items(), key=lambda pair: pair[1])
-        for mention in mentions[content_hash]
-        if mention.type is not None and mention.type in types
+        for suggestion in own_suggestions(mentions[content_hash], types)
     ]
     suggestion_rows.replace_suggestions(session, ids.values(), rows, kinds=GAZETTEER.kinds)
     suggestion_rows.mark_preannotated(session, ids.values())
     return len(rows)
+
+
+def own_suggestions(mentions: Sequence[Mention], types: Sequence[str]) -> list[Suggestion]:
+    """Return the mentions of these types as suggestions."""
+    return [_suggestion(mention, mention.type) for mention in mentions if mention.type in types and mention.type]
 
 
 def _suggestion(mention: Mention, kind: str) -> Suggestion:

@@ -114,9 +114,15 @@ def _second(item: Mapping[str, Any], record: Record) -> dict[str, Any]:
     if item["first"] is None:
         return _work(record.sentence, _independent(record), lambda span: "new")
     first = {(s["start"], s["end"], s["type"]) for s in item["first"]}
+    wanted = {(s["start"], s["end"], s["type"]) for s in item["provenance"] if s["reasons"]}
 
     def origin(span: Span) -> str:
-        return "kept" if (span.start, span.end, span.type) in first else "new"
+        place = (span.start, span.end, span.type)
+        if place in first:
+            return "confirmed" if place in wanted else "kept"
+        if any(place[:2] == other[:2] for other in first):
+            return "retyped"
+        return "moved" if _overlap(span, [Span(*other) for other in first]) else "new"
 
     return _work(record.sentence, _layer(record, "second"), origin, flags=_flags(record))
 

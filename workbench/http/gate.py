@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
-from starlette.concurrency import run_in_threadpool
+import anyio
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -31,6 +31,9 @@ SIGNED_OUT = 4401
 
 STORE_FAILED = 1013
 """Close code of a websocket whose person could not be looked up: try again later."""
+
+_THREADS = 4
+"""People who are looked up at a time; more would only wait for each other and for connections to the store."""
 
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
@@ -66,6 +69,7 @@ class Gate:
         self.authenticators = tuple(authenticators)
         self.farewell = farewell
         self.downloads = Downloads()
+        self._slots: anyio.CapacityLimiter | None = None
         self.uploads = Uploads(held) if held is not None else Uploads()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,7 +84,9 @@ class Gate:
 
     async def actor(self, connection: HTTPConnection) -> Actor | None:
         """Look up whose request it is."""
-        return await run_in_threadpool(self._actor, connection)
+        if self._slots is None:
+            self._slots = anyio.CapacityLimiter(_THREADS)
+        return await anyio.to_thread.run_sync(self._actor, connection, limiter=self._slots)
 
     def _actor(self, connection: HTTPConnection) -> Actor | None:
         named = (authenticate(connection, self.settings) for authenticate in self.authenticators)

@@ -1,9 +1,11 @@
-"""The route by which the span editor saves and gets its next sentences: JSON in, JSON out, no script runs."""
+"""The routes by which parts in the browser save and get what is next: JSON in, JSON out, no script runs."""
 
 from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import anyio
@@ -11,12 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from crossner_core.errors import BadInput, NotAllowed, NotFound, StorageError, StoreFailed
+from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound, StorageError, StoreFailed
 from crossner_core.records import parse, to_json
+from db.engine import Store
 from workbench.accounts.actors import Actor
 from workbench.http import cookies
 from workbench.http.headers import same_origin
-from workbench.labelling import outbox, screen
+from workbench.labelling import outbox, reviewing, screen
 from workbench.settings import Settings, open_store
 
 log = logging.getLogger(__name__)
@@ -33,9 +36,29 @@ _OTHER_SITE = "This message came from another site and was refused."
 _OTHER_PERSON = "Somebody else has signed in with this browser; reload the page."
 
 
+_Use = Callable[[Store, Actor, int, str, object], object]
+"""A use case: store, actor, campaign, the stage or queue that the path names, and the message."""
+
+
+def _ask(store: Store, actor: Actor, campaign_id: int, _stage: str, message: object) -> screen.Answer:
+    return screen.ask(store, actor, campaign_id, message)
+
+
+_USES: Mapping[str, _Use] = {
+    "/labelling/{campaign:int}/{part:str}": screen.answer,
+    "/labelling/{campaign:int}/{part:str}/questions": _ask,
+    "/label-review/{campaign:int}/{part:str}": reviewing.answer,
+}
+
+
 def address(campaign_id: int, stage: str) -> str:
     """Return the path to which the editor of a campaign's stage posts its messages."""
     return f"/labelling/{campaign_id}/{stage}"
+
+
+def review_address(campaign_id: int, check_id: str) -> str:
+    """Return the path to which the label review of a queue posts its messages."""
+    return f"/label-review/{campaign_id}/{check_id}"
 
 
 class Saves:
@@ -46,10 +69,10 @@ class Saves:
         self._slots: anyio.CapacityLimiter | None = None
 
     def routes(self) -> list[Route]:
-        return [Route("/labelling/{campaign:int}/{stage:str}", self.save, methods=["POST"])]
+        return [Route(path, partial(self.save, use), methods=["POST"]) for path, use in _USES.items()]
 
-    async def save(self, request: Request) -> Response:
-        """Check origin, form token and size, then apply the message in a thread."""
+    async def save(self, use: _Use, request: Request) -> Response:
+        """Check origin, form token and size, then hand the message to the use case in a thread."""
         if not same_origin(request.headers, required=True):
             return _problem(403, _OTHER_SITE)
         token = request.headers.get(TOKEN_HEADER, "")
@@ -60,27 +83,24 @@ class Saves:
             return _problem(413, f"The message is larger than {LARGEST_MESSAGE:,} bytes; nothing of it was saved.")
         if self._slots is None:
             self._slots = anyio.CapacityLimiter(_THREADS)
-        return await anyio.to_thread.run_sync(
-            self._answer,
-            request.state.actor,
-            request.path_params["campaign"],
-            request.path_params["stage"],
-            body,
-            limiter=self._slots,
-        )
+        campaign_id, part = request.path_params["campaign"], request.path_params["part"]
+        answer = partial(self._answer, use, request.state.actor, campaign_id, part, body)
+        return await anyio.to_thread.run_sync(answer, limiter=self._slots)
 
-    def _answer(self, actor: Actor, campaign_id: int, stage: str, body: bytes) -> Response:
+    def _answer(self, use: _Use, actor: Actor, campaign_id: int, part: str, body: bytes) -> Response:
         try:
             message = parse(body.decode("utf-8"), "JSON")
             if outbox.is_of_another(actor, message):
                 return _problem(409, _OTHER_PERSON, reason="reload")
-            answer = screen.answer(open_store(self.settings), actor, campaign_id, stage, message)
+            answer = use(open_store(self.settings), actor, campaign_id, part, message)
         except UnicodeDecodeError as error:
             return _problem(400, f"The message is not UTF-8: {error.reason} at byte {error.start}.")
         except BadInput as error:
             return _problem(400, f"The message cannot be read: {error}")
         except (NotAllowed, NotFound) as error:
             return _problem(403, str(error))
+        except Conflict as error:
+            return _problem(409, str(error))
         except StorageError as error:
             log.error("A message of user %s for campaign %s was not saved: %s", actor.id, campaign_id, error)
             return _problem(503, StoreFailed.TRY_LATER)

@@ -1,24 +1,26 @@
-"""Adjudication: units to decide, questions to both annotators, and sentences set aside."""
+"""Adjudication: units to decide, questions to the annotators, and sentences set aside."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
 from db import annotation_rows, question_rows, task_rows
 from db.engine import Session, Store
-from db.tables import Annotation, Question, Task
+from db.tables import ASKED, Annotation, Campaign, Question, Task
 from db.types import now
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import ARBITERS, LABELLERS, OVERSEERS
+from workbench.campaigns.domains import domain_of
 from workbench.labelling.handout import lease_end
 from workbench.labelling.items import layers_of
 from workbench.labelling.steps import find_task
 
 _MAX_TEXT = 4_000
+_STAGES_ASKED = {"both": ("annotate", "check"), "first": ("annotate",), "second": ("check",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class QuestionView:
     first: tuple[str, ...]
     second: tuple[str, ...]
     """The two annotators' spans in words: `surface (type)`."""
+    asks: str = "both"
+    """Whom it asks: both, first or second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +65,17 @@ class ParkedView:
     reasons: tuple[str, ...]
 
 
-def ask(store: Store, actor: Actor, task_id: int, text: str) -> int:
-    """Ask both annotators about a sentence under adjudication; return the question's id. For experts.
+def ask(store: Store, actor: Actor, task_id: int, text: str, *, asks: str = "both") -> int:
+    """Ask both annotators, the first or the second about a sentence under adjudication; return the question's id.
 
-    The task stays the expert's and comes back when both have answered; until then it comes after all others. No other
-    expert is given it before that, unless the question is closed or the one who asked is no longer an expert here.
+    The task stays the expert's and comes back when those asked have answered; until then it comes after all others. No
+    other expert is given it before that, unless the question is closed or the one who asked is no longer an expert
+    here. For experts.
     """
     require(actor, "expert")
     wanted = _text(text, "question")
+    if asks not in ASKED:
+        raise BadInput(f"A question asks {asks!r}; allowed are {', '.join(ASKED)}.")
     with store.write() as session:
         task, campaign, current = find_task(session, actor, task_id, "expert")
         refuse_archived(campaign)
@@ -76,21 +83,22 @@ def ask(store: Store, actor: Actor, task_id: int, text: str) -> int:
             raise Conflict("A question can be asked about a sentence under adjudication only; this one is not.")
         if task.leased_to not in (None, current.id) and task.lease_expires is not None and task.lease_expires >= now():
             raise Conflict("Another expert has this sentence at the moment.")
-        if not _annotators(session, task):
+        if not _annotators(session, task, asks):
             raise Conflict("Nobody annotated this sentence here, so there is nobody to ask.")
         if task.leased_to != current.id:
             task_rows.give_back(task, user_id=current.id, until=lease_end(campaign))
-        return question_rows.add(session, task_id=task.id, user_id=current.id, text=wanted).id
+        return question_rows.add(session, task_id=task.id, user_id=current.id, text=wanted, asks=asks).id
 
 
 def answer(store: Store, actor: Actor, question_id: int, text: str) -> None:
-    """Answer a question about a sentence one annotated or checked; a second answer replaces the first."""
+    """Answer a question put to oneself; a second answer replaces the first."""
     require(actor, *LABELLERS)
     wanted = _text(text, "answer")
     with store.write() as session:
         question, task, current = _question(session, actor, question_id)
-        if current.id not in _annotators(session, task):
-            raise NotAllowed("Only the two annotators of the sentence answer this question.")
+        if current.id not in _annotators(session, task, question.asks):
+            whom = {"both": "the two annotators", "first": "annotator 1", "second": "annotator 2"}[question.asks]
+            raise NotAllowed(f"Only {whom} of the sentence can answer this question.")
         if question.closed_at is not None:
             raise Conflict("The expert has decided meanwhile; the question is closed.")
         question_rows.answer(session, question_id=question.id, user_id=current.id, text=wanted)
@@ -112,7 +120,7 @@ def my_questions(store: Store, actor: Actor, campaign_id: int) -> tuple[Question
         who = {"campaign_id": campaign.id, "user_id": current.id}
         threads = {thread[0].id: thread for thread in question_rows.put_to(session, **who)}
         threads |= {thread[0].id: thread for thread in question_rows.asked_by(session, **who)}
-        views = _question_views(session, list(threads.values()), current)
+        views = _question_views(session, list(threads.values()), current, campaign)
         return tuple(sorted(views, key=lambda view: (view.closed, view.my_answer is not None, -view.id)))
 
 
@@ -121,7 +129,7 @@ def open_questions(store: Store, actor: Actor, campaign_id: int) -> tuple[Questi
     require(actor, "expert")
     with store.read() as session:
         current, campaign = enter(session, actor, campaign_id, "expert")
-        return tuple(_question_views(session, question_rows.open_in(session, campaign.id), current))
+        return tuple(_question_views(session, question_rows.open_in(session, campaign.id), current, campaign))
 
 
 def parked(store: Store, actor: Actor, campaign_id: int) -> tuple[ParkedView, ...]:
@@ -163,9 +171,9 @@ def _text(text: str, what: str) -> str:
     return wanted
 
 
-def _annotators(session: Session, task: Task) -> set[int]:
+def _annotators(session: Session, task: Task, asks: str) -> set[int]:
     tasks = task_rows.of_sentence(session, task.sentence_id)
-    done = (tasks[stage].done_by for stage in ("annotate", "check") if stage in tasks)
+    done = (tasks[stage].done_by for stage in _STAGES_ASKED[asks] if stage in tasks)
     return {user_id for user_id in done if user_id is not None}
 
 
@@ -179,10 +187,12 @@ def _question(session: Session, actor: Actor, question_id: int, *roles: str) -> 
     return question, task, current
 
 
-def _question_views(session: Session, threads: Sequence[question_rows.Thread], actor: Actor) -> list[QuestionView]:
+def _question_views(
+    session: Session, threads: Sequence[question_rows.Thread], actor: Actor, campaign: Campaign
+) -> list[QuestionView]:
     sentences = annotation_rows.sentences_of_tasks(session, [question.task_id for question, _, _ in threads])
     layers = layers_of(session, [row.id for row in sentences.values()])
-    views = []
+    views, titles = [], domain_of(campaign).titles
     for question, asker, answers in threads:
         row = sentences[question.task_id]
         mine = next((given.text for given, person in answers if person.id == actor.id), None)
@@ -199,12 +209,14 @@ def _question_views(session: Session, threads: Sequence[question_rows.Thread], a
                 closed=question.closed_at is not None,
                 answers=tuple(AnswerView(p.display_name, given.text, given.answered_at) for given, p in answers),
                 my_answer=mine,
-                first=_in_words(layers[row.id].first),
-                second=_in_words(layers[row.id].second),
+                first=_in_words(layers[row.id].first, titles),
+                second=_in_words(layers[row.id].second, titles),
+                asks=question.asks,
             )
         )
     return views
 
 
-def _in_words(annotation: Annotation | None) -> tuple[str, ...]:
-    return tuple(f"{span.surface} ({span.type})" for span in annotation.spans) if annotation else ()
+def _in_words(annotation: Annotation | None, titles: Mapping[str, str]) -> tuple[str, ...]:
+    spans = annotation.spans if annotation else ()
+    return tuple(f"{span.surface} ({titles.get(span.type, span.type)})" for span in spans)

@@ -10,10 +10,12 @@ from crossner_core.records import to_json
 from crossner_core.schema import Span
 from db import annotation_rows, question_rows
 from db.engine import Session
-from db.tables import Annotation, Campaign, LinkRow, SentenceRow
+from db.tables import Annotation, Campaign, LinkRow, SentenceRow, SuggestionRow
 from workbench.accounts.actors import Actor
 from workbench.campaigns.domains import domain_of
 from workbench.data.values import spans_of
+from workbench.labelling import confirming
+from workbench.labelling.context import origin_of
 from workbench.labelling.units import Unit, units
 from workbench.labelling.work import Flag, work_of
 from workbench.suggestions.proposing import proposals_json, weights_of
@@ -58,8 +60,8 @@ def build(
     sentences = annotation_rows.sentences_of_tasks(session, task_ids)
     ids = [sentences[task_id].id for task_id in task_ids]
     links = annotation_rows.links_of(session, ids)
-    shown = [row.id for row in sentences.values() if campaign.suggestions_on and not _shows_none(stage, row)]
-    wanted = shown if stage == "annotate" else [id_ for id_ in shown if id_ in links]
+    shown = {row.id for row in sentences.values() if campaign.suggestions_on and not _shows_none(stage, row)}
+    wanted = [id_ for id_ in ids if stage != "annotate" or id_ in shown]
     suggestions = annotation_rows.suggestions_of(session, wanted) if wanted else {}
     weights, types = weights_of(campaign), set(domain_of(campaign).type_names)
     layers = layers_of(session, ids) if stage != "annotate" else {}
@@ -69,11 +71,14 @@ def build(
     for task_id in task_ids:
         row, work = sentences[task_id], mine.get(task_id)
         # A changed domain may lack the type of an older suggestion: if accepted, it could not be saved.
-        known = [suggestion for suggestion in suggestions.get(row.id, ()) if suggestion.type in types]
+        behind = suggestions.get(row.id, ())
+        known = [suggestion for suggestion in behind if suggestion.type in types] if row.id in shown else []
         proposed = proposals_json(known, weights, campaign.hint_below)
         item = _sentence_json(task_id, row, links.get(row.id, []), proposed)
         item["suggestions"] = proposed if stage == "annotate" else []
         item |= _stage_json(stage, row, layers.get(row.id))
+        if stage == "adjudicate" or item["first"] is not None:
+            item["provenance"] = _provenance(session, campaign, stage, row, layers[row.id], behind)
         item |= {"revision": work.revision if work else 0, "work": to_json(work_of(work)) if work else None}
         made.append(item | {"notes": notes[task_id]})
     return tuple(made)
@@ -98,9 +103,10 @@ def _sentence_json(
         "text": row.text,
         "tokens": row.tokens,
         "links": [
-            {"start": one.start, "end": one.end, "target": one.target, "type": types.get((one.start, one.end))}
-            for one in links
+            {"start": link.start, "end": link.end, "target": link.target, "type": types.get((link.start, link.end))}
+            for link in links
         ],
+        "origin": to_json(origin_of(row)),
     }
 
 
@@ -113,6 +119,22 @@ def _stage_json(stage: str, row: SentenceRow, layers: Layers | None) -> dict[str
     if stage == "adjudicate" and layers:
         seen["units"] = to_json(layers.units)
     return seen
+
+
+def _provenance(
+    session: Session,
+    campaign: Campaign,
+    stage: str,
+    row: SentenceRow,
+    layers: Layers,
+    suggestions: Sequence[SuggestionRow],
+) -> list[dict[str, Any]]:
+    """Return how the annotators' spans came about, and why annotator 2 has to confirm some."""
+    proposals = confirming.proposals_of(campaign, suggestions)
+    reasons = {} if row.blind else confirming.to_confirm(session, campaign, row, layers.first, proposals)
+    shown = campaign.suggestions_on and not row.control
+    seen = ((1, layers.first), (2, layers.second if stage == "adjudicate" else None))
+    return confirming.provenance(row, seen, proposals, reasons, shown=shown)
 
 
 def _notes(

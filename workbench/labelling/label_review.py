@@ -26,6 +26,8 @@ from workbench.labelling.correcting import change_gold
 from workbench.labelling.steps import take_up
 
 DECISIONS = {"keep": "kept", "change": "changed", "reopen": "reopened", "leave_out": "left_out"}
+_AT_A_TIME = 100
+"""Findings whose gold is read together: the first of a long queue are there without reading all of it."""
 _IMPORTED_WORDS = ("Imported twice", "A sentence was imported again with other labels; the first import is gold.")
 
 
@@ -138,17 +140,21 @@ def findings(
     campaign_id: int,
     check_id: str,
     *,
+    first: Sequence[int] = (),
     later: Sequence[int] = (),
     limit: int | None = None,
 ) -> tuple[FindingView, ...]:
-    """Return a check's open findings that still fit the gold, most doubtful first; those of `later` come last."""
+    """Return a check's open findings that still fit the gold, most doubtful first.
+
+    Those of `first` come before all others, those of `later` after them.
+    """
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
         if check_id not in _queue_ids():
             check(check_id)
         rows = label_review_rows.of_check(session, campaign_id=campaign_id, found_by=check_id, state="open")
-        turn = {id: number for number, id in enumerate(later, start=1)}
+        turn = {id: number for number, id in enumerate(later, start=1)} | dict.fromkeys(first, -1)
         return _current(session, sorted(rows, key=lambda row: turn.get(row.id, 0)), limit=limit)
 
 
@@ -166,19 +172,24 @@ def decided(store: Store, actor: Actor, campaign_id: int) -> tuple[FindingView, 
         )  # fmt: skip
 
 
-def decide(store: Store, actor: Actor, finding_id: int, decision: str, *, changes_test: bool = False) -> None:
+def decide(
+    store: Store, actor: Actor, finding_id: int, decision: str, *, changes_test: bool = False, key: str = ""
+) -> None:
     """Keep the gold, change it to what is proposed, reopen it for adjudication, or leave a repeated sentence out.
 
     A change is saved like every adjudication: the previous version is kept, and so are existing snapshots. For a leak,
     the copy farther from test is left out: it stays gold, but later snapshots lack it. What would alter the gold of a
-    test sentence needs `changes_test`, or NotAllowed is raised; the history names the split. For experts. Raises
-    Conflict if it was decided already, or if the gold has changed since.
+    test sentence needs `changes_test`, or NotAllowed is raised; the history names the split. What was done before under
+    the same `key` is not done again. For experts. Raises Conflict if it was decided already, or if the gold has changed
+    since.
     """
     require(actor, "expert")
     if decision not in DECISIONS:
         raise BadInput(f"There is no decision {decision!r}; choose one of {', '.join(DECISIONS)}.")
     with store.write() as session:
         row, current, campaign = _for_decision(session, actor, finding_id)
+        if label_review_rows.is_known(row, key):
+            return
         if row.state != "open":
             raise Conflict(f"This was decided already ({row.state}); continue with the next.")
         if _settled(row, label_review_rows.left_out(session, row.campaign_id)):
@@ -207,11 +218,17 @@ def decide(store: Store, actor: Actor, finding_id: int, decision: str, *, change
             else:
                 take_up(session, campaign, current, task)
         label_review_rows.decide(
-            row, state=DECISIONS[decision], user_id=current.id, name=current.name, split=view.split, left_out_id=out
+            row,
+            state=DECISIONS[decision],
+            user_id=current.id,
+            name=current.name,
+            split=view.split,
+            left_out_id=out,
+            key=key,
         )
 
 
-def revert(store: Store, actor: Actor, finding_id: int) -> None:
+def revert(store: Store, actor: Actor, finding_id: int, *, key: str = "") -> None:
     """Revert anybody's decision: the doubt is open again, and changed gold is restored; the history keeps both.
 
     For experts of the campaign, at any time. Raises Conflict if nothing was decided, the sentence was reopened, or the
@@ -220,6 +237,8 @@ def revert(store: Store, actor: Actor, finding_id: int) -> None:
     require(actor, "expert")
     with store.write() as session:
         row, current, campaign = _for_decision(session, actor, finding_id)
+        if label_review_rows.is_known(row, key):
+            return
         if row.state == "open":
             raise Conflict("This doubt is open; there is no decision to revert.")
         if row.state == "reopened":
@@ -227,7 +246,7 @@ def revert(store: Store, actor: Actor, finding_id: int) -> None:
         if row.state != "left_out":
             _restore(session, row, current, campaign)
         split = _sentences(session, [row])[row.sentence_id].split
-        label_review_rows.reopen(row, name=current.name, split=split)
+        label_review_rows.reopen(row, name=current.name, split=split, key=key)
 
 
 def _restore(session: Session, row: FindingRow, actor: Actor, campaign: Campaign) -> None:
@@ -306,14 +325,20 @@ def _gold(session: Session, rows: Sequence[FindingRow]) -> dict[int, tuple[Span,
 
 def _current(session: Session, rows: Sequence[FindingRow], *, limit: int | None = None) -> tuple[FindingView, ...]:
     """Return the findings that still fit: the gold at these tokens is as it was when they were found."""
-    gold = _gold(session, rows)
     left_out = label_review_rows.left_out(session, rows[0].campaign_id) if rows else {}
-    kept = [row for row in rows if _fits(row, gold) and not _settled(row, left_out)][:limit]
-    sentences = _sentences(session, kept)
-    return tuple(
-        _view(row, sentences[row.sentence_id], gold[row.sentence_id], other=sentences.get(row.other_id or 0))
-        for row in kept
-    )
+    kept: list[FindingView] = []
+    for start in range(0, len(rows), _AT_A_TIME):
+        part = rows[start : start + _AT_A_TIME]
+        gold = _gold(session, part)
+        fitting = [row for row in part if _fits(row, gold) and not _settled(row, left_out)]
+        sentences = _sentences(session, fitting[:limit])
+        kept += [
+            _view(row, sentences[row.sentence_id], gold[row.sentence_id], other=sentences.get(row.other_id or 0))
+            for row in fitting[:limit]
+        ]
+        if limit is not None and len(kept) >= limit:
+            return tuple(kept[:limit])
+    return tuple(kept)
 
 
 def _sentences(session: Session, rows: Sequence[FindingRow]) -> dict[int, SentenceRow]:

@@ -18,11 +18,12 @@ from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import stage_roles
 from workbench.campaigns.domains import domain_of
 from workbench.data.values import sentence_of
-from workbench.labelling import open_suggestions, steps
+from workbench.labelling import confirming, open_suggestions, steps
 from workbench.labelling.events import Event, read_outbox, rejection
-from workbench.labelling.items import build
+from workbench.labelling.items import build, layers_of
 from workbench.labelling.saving import save
 from workbench.labelling.work import Work, parse_work
+from workbench.suggestions import identical
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +61,8 @@ class _Scene:
     task: Task
     row: SentenceRow
     mine: Annotation | None
+    filled: annotation_rows.Filled
+    """Parts of `mine` that are not empty."""
 
     def work(self) -> Work:
         """Return the event's work, checked; raise BadInput, InvalidSpan or UnknownType."""
@@ -155,8 +158,8 @@ def _apply_one(session: Session, actor: Actor, campaign: Campaign, stage: str, e
     task, row = task_rows.with_sentence(session, event.task)
     if task is None or row is None or row.campaign_id != campaign.id or task.stage != stage:
         return _Refused("invalid", f"There is no task {event.task} at this stage of the campaign.")
-    mine = annotation_rows.find(session, task_id=task.id, user_id=actor.id)
-    scene = _Scene(session, actor, campaign, stage, event, task, row, mine)
+    mine, filled = annotation_rows.with_filled(session, task_id=task.id, user_id=actor.id)
+    scene = _Scene(session, actor, campaign, stage, event, task, row, mine, filled)
     refused = _refusal_of_archived(scene) if campaign.archived else _refusal(scene)
     if refused is None:
         _write(scene)
@@ -214,12 +217,18 @@ def _write(scene: _Scene) -> None:
     if event.kind == "submit" and scene.stage == "annotate":
         work, record = _decided(scene, work)
     steps.check_work(session, scene.task, work, submitting=event.kind == "submit")
+    if event.kind == "submit" and scene.stage == "check" and not scene.row.blind:
+        record = _confirmed(scene, work)
     if event.kind == "reopen":
         steps.take_back(session, scene.campaign, scene.actor, scene.task)
     else:
         steps.hold(session, scene.campaign, scene.actor, scene.task)
     annotation = scene.mine or annotation_rows.add(session, task_id=scene.task.id, user_id=scene.actor.id)
-    save(session, annotation, work, scene.task, revision=event.revision, client=event.client)
+    before = save(
+        session, annotation, work, scene.task, revision=event.revision, client=event.client, filled=scene.filled
+    )
+    if scene.stage == "annotate" and work.proposed_elsewhere.keys() != before:
+        identical.follow(session, scene.actor, scene.campaign, scene.row, before, work.proposed_elsewhere)
     annotation.active_ms += event.active_ms
     annotation.keystrokes += event.keystrokes
     if event.kind == "submit":
@@ -236,6 +245,14 @@ def _decided(scene: _Scene, work: Work) -> tuple[Work, dict[str, Any]]:
     return settled.work, settled.record
 
 
+def _confirmed(scene: _Scene, work: Work) -> dict[str, Any]:
+    """Return what became of the spans that annotator 2 has to confirm; raise BadInput if one is undecided."""
+    session, campaign, row = scene.session, scene.campaign, scene.row
+    proposals = confirming.proposals_of(campaign, annotation_rows.suggestions_of(session, [row.id]).get(row.id, ()))
+    first = layers_of(session, [row.id])[row.id].first
+    return confirming.confirmed(confirming.to_confirm(session, campaign, row, first, proposals), work)
+
+
 def _keep_late(scene: _Scene) -> None:
     """Keep work that came too late: as superseded work, or as a version beside the work that was submitted."""
     session, event, mine = scene.session, scene.event, scene.mine
@@ -249,5 +266,5 @@ def _keep_late(scene: _Scene) -> None:
     if mine is not None and event.revision <= mine.revision:
         return
     annotation = mine or annotation_rows.add(session, task_id=scene.task.id, user_id=scene.actor.id)
-    save(session, annotation, work, scene.task, revision=event.revision, client=event.client)
+    save(session, annotation, work, scene.task, revision=event.revision, client=event.client, filled=scene.filled)
     annotation.state, annotation.updated_at = "superseded", now()

@@ -17,21 +17,33 @@ from workbench.labelling.work import Work
 
 
 def save(
-    session: Session, annotation: Annotation, work: Work, task: Task, *, revision: int, client: str | None
-) -> None:
-    """Replace the annotation's content with the work, as a draft at this revision."""
+    session: Session,
+    annotation: Annotation,
+    work: Work,
+    task: Task,
+    *,
+    revision: int,
+    client: str | None,
+    filled: annotation_rows.Filled | None = None,
+) -> frozenset[tuple[str, str]]:
+    """Replace the annotation's content with the work, as a draft at this revision; `filled` as in `replace_parts`.
+
+    Returns words and type of the spans that were proposed elsewhere until now.
+    """
     units = layers_of(session, [task.sentence_id])[task.sentence_id].units if task.stage == "adjudicate" else ()
-    annotation_rows.replace_parts(
+    proposed = annotation_rows.replace_parts(
         session,
         annotation,
         spans=[asdict(span) for span in work.spans],
         flags=[asdict(flag) for flag in work.flags],
         rejected=[asdict(rejected) for rejected in work.rejected],
         decisions=list(_decisions(work, units)),
+        filled=filled,
     )
-    annotation.no_entities, annotation.comment = work.no_entities, work.comment
+    annotation.no_entities, annotation.comment, annotation.example = work.no_entities, work.comment, work.example
     annotation.revision, annotation.client = revision, client
     annotation.state, annotation.updated_at, annotation.submitted_at = "draft", now(), None
+    return proposed
 
 
 def _decisions(work: Work, units: tuple[Unit, ...]) -> Iterator[dict[str, Any]]:

@@ -9,13 +9,16 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from crossner_core.domains import Domain
+from crossner_core.errors import InvalidSpan, NotFound
 from crossner_core.records import read
 from db.engine import Store
+from db.tables import ASKED
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
-from workbench.labelling import handout, outbox
+from workbench.labelling import adjudication, handout, outbox
 from workbench.labelling.events import Client, clamped
-from workbench.labelling.json_fields import Truth, Whole
+from workbench.labelling.json_fields import Text, Truth, Whole, among
+from workbench.suggestions import identical
 
 _MAX_QUIET_MS = 7 * 24 * 60 * 60 * 1000
 _NOT_QUIET = dt.timedelta(0)
@@ -39,12 +42,22 @@ class Answer:
     items: tuple[dict[str, Any], ...] | None = None
     types: list[dict[str, Any]] | None = None
     progress: handout.Progress | None = None
+    occurrences: identical.Occurrences | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """Tokens `[start, end)` of a task's sentence whose words are to be counted elsewhere."""
+
+    task: Whole
+    start: Whole
+    end: Whole
 
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    """What a message holds beside its events: how long nobody has done anything, whether all is to be shown, and of
-    which tasks the browser has the sentences.
+    """What a message holds beside its events: how long nobody has done anything, whether all is to be shown, of which
+    tasks the browser has the sentences, and what is to be counted.
     """
 
     client: Client
@@ -52,6 +65,16 @@ class _Message:
     quiet: Annotated[int, clamped(_MAX_QUIET_MS)] = 0
     ask: Truth = False
     known: Annotated[list[Whole], Field(max_length=100)] = field(default_factory=list)
+    look: _Words | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A question of the expert to the annotators of a task's sentence."""
+
+    task: Whole
+    text: Text
+    asks: Annotated[Text, among(ASKED)] = "both"
 
 
 def screen(store: Store, actor: Actor, campaign_id: int, stage: str, *, quiet: dt.timedelta = _NOT_QUIET) -> Screen:
@@ -72,14 +95,38 @@ def answer(store: Store, actor: Actor, campaign_id: int, stage: str, message: ob
     """
     wish = read(_Message, message, "message")
     applied = outbox.apply(store, actor, campaign_id, stage, message)
+    counted = _occurrences(store, actor, campaign_id, stage, wish.look)
     quiet = dt.timedelta(milliseconds=wish.quiet)
     if wish.ask or applied.rejections:
         shown = screen(store, actor, campaign_id, stage, quiet=quiet)
-        return Answer(applied.acks, applied.rejections, shown.items, shown.types, shown.progress)
+        return Answer(applied.acks, applied.rejections, shown.items, shown.types, shown.progress, counted)
     if not applied.moved:
-        return Answer(applied.acks)
+        return Answer(applied.acks, occurrences=counted)
     items = handout.items(store, actor, campaign_id, stage, quiet=quiet, moved=True, known=frozenset(wish.known))
-    return Answer(applied.acks, items=items)
+    return Answer(applied.acks, items=items, occurrences=counted)
+
+
+def _occurrences(
+    store: Store, actor: Actor, campaign_id: int, stage: str, words: _Words | None
+) -> identical.Occurrences | None:
+    """Count the words that a message asks about; what cannot be counted must not keep its events from an answer."""
+    if words is None or stage != "annotate":
+        return None
+    try:
+        return identical.occurrences(store, actor, campaign_id, words.task, start=words.start, end=words.end)
+    except (NotFound, InvalidSpan):
+        return None
+
+
+def ask(store: Store, actor: Actor, campaign_id: int, message: object) -> Answer:
+    """Ask the annotators of a sentence, as `adjudication.ask` does, and return what comes next; it comes last now.
+
+    Raises BadInput for a message that cannot be read.
+    """
+    wish = read(_Question, message, "question")
+    adjudication.ask(store, actor, wish.task, wish.text, asks=wish.asks)
+    shown = screen(store, actor, campaign_id, "adjudicate")
+    return Answer(items=shown.items, types=shown.types, progress=shown.progress)
 
 
 def types_json(domain: Domain) -> list[dict[str, Any]]:

@@ -59,21 +59,29 @@ def check_work(session: Session, task: Task, work: Work, *, submitting: bool) ->
     if task.stage != "annotate":
         layers = layers_of(session, [task.sentence_id])[task.sentence_id]
     if task.stage == "check":
-        _check_flags(session, task, work, layers.spans[0])
+        _check_marks(session, task, work, layers.spans[0])
     elif work.flags:
         raise BadInput("Flags belong to the check; there are none at this stage.")
+    elif any(span.origin == "confirmed" for span in work.spans):
+        raise BadInput("Spans are confirmed at the check; there are none to confirm at this stage.")
     if task.stage == "adjudicate":
         check_choices(layers.units, work.decisions, work.plain_spans, complete=submitting)
     elif work.decisions:
         raise BadInput("Decisions belong to the adjudication; there are none at this stage.")
+    elif work.example:
+        raise BadInput("Examples are gold, which the expert marks; there are none at this stage.")
     settled = task.stage == "adjudicate" and bool(work.decisions)
     if submitting and not work.spans and not work.no_entities and not settled:
         raise BadInput("Nothing is marked; confirm that the sentence has no entities, or mark one.")
 
 
-def _check_flags(session: Session, task: Task, work: Work, first: tuple[Span, ...]) -> None:
+def _check_marks(session: Session, task: Task, work: Work, first: tuple[Span, ...]) -> None:
+    """Raise BadInput unless what is flagged or confirmed is annotator 1's."""
     blind = annotation_rows.sentences_of_tasks(session, [task.id])[task.id].blind
     allowed = set() if blind else set(first)
+    for span in work.spans:
+        if span.origin == "confirmed" and span.span not in allowed:
+            raise BadInput(f"{span.surface!r} is confirmed, but is no span of annotator 1. Drop your changes.")
     for flag in work.flags:
         if Span(flag.start, flag.end, flag.type) not in allowed:
             raise BadInput(f"The flag at [{flag.start}, {flag.end}) is on no span of annotator 1. Drop your changes.")

@@ -14,7 +14,7 @@ from crossner_core.schema import Sentence, Span, check_spans
 from db.tables import CHOICES, Annotation
 from workbench.labelling.json_fields import Text, Truth, Whole, among
 
-SPAN_ORIGINS = ("new", "accepted", "retyped", "moved", "kept", "first", "second", "other")
+SPAN_ORIGINS = ("new", "accepted", "retyped", "moved", "identical", "kept", "confirmed", "first", "second", "other")
 _MAX_COMMENT = 4_000
 _MAX_NOTE = 1_000
 _MAX_MARKS = 2_000
@@ -24,13 +24,17 @@ _Marks = Field(max_length=_MAX_MARKS)
 
 @dataclass(frozen=True, slots=True)
 class WorkSpan:
-    """A span somebody decided on; `origin` is how it came about."""
+    """A span somebody decided on; `origin` is how it came about.
+
+    With `elsewhere` the same words are proposed in other sentences for as long as this span stands.
+    """
 
     start: Whole
     end: Whole
     type: _Name
     surface: Annotated[str, Strict()]
     origin: Annotated[Text, among(SPAN_ORIGINS)] = "new"
+    elsewhere: Truth = False
 
     @property
     def span(self) -> Span:
@@ -67,7 +71,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A full snapshot of what somebody did on one task."""
+    """A full snapshot of what somebody did on one task; an `example` is shown to all beside the guidelines."""
 
     spans: Annotated[tuple[WorkSpan, ...], _Marks] = ()
     rejected: Annotated[tuple[Rejected, ...], _Marks] = ()
@@ -75,6 +79,13 @@ class Work:
     decisions: Annotated[tuple[Choice, ...], _Marks] = ()
     no_entities: Truth = False
     comment: Annotated[Text, Field(max_length=_MAX_COMMENT)] = ""
+    example: Truth = False
+
+    @property
+    def proposed_elsewhere(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """What is proposed in other sentences: words and type, with the place of the first such span."""
+        asking = [span for span in self.spans if span.elsewhere]
+        return {(span.surface, span.type): (span.start, span.end) for span in reversed(asking)}
 
     @property
     def plain_spans(self) -> tuple[Span, ...]:
@@ -84,12 +95,13 @@ class Work:
 def work_of(annotation: Annotation) -> Work:
     """Return the stored work of an annotation."""
     return Work(
-        spans=tuple(WorkSpan(s.start, s.end, s.type, s.surface, s.origin) for s in annotation.spans),
+        spans=tuple(WorkSpan(s.start, s.end, s.type, s.surface, s.origin, s.elsewhere) for s in annotation.spans),
         rejected=tuple(Rejected(r.start, r.end, r.type, r.source) for r in annotation.rejected),
         flags=tuple(Flag(f.start, f.end, f.type, f.note) for f in annotation.flags),
         decisions=tuple(Choice(d.unit, d.choice) for d in annotation.decisions),
         no_entities=annotation.no_entities,
         comment=annotation.comment,
+        example=annotation.example,
     )
 
 

@@ -16,7 +16,7 @@ from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import OVERSEERS
 
-_KEPT, _CHANGED = ("accepted", "kept"), ("retyped", "moved")
+_KEPT, _CHANGED = ("accepted", "kept", "identical"), ("retyped", "moved")
 
 
 @dataclass(frozen=True, slots=True)

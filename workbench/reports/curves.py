@@ -143,7 +143,7 @@ def _series(rows: list[Run], measure: str, by_rounds: Mapping[int, str]) -> Seri
         points.append(CurvePoint(point.size, point.mean, point.sd, point.n, values, tuple(row.id for row in here)))
     drawn = {run_id for point in points for run_id in point.runs}
     return Series(
-        title=f"{recipe_name(newest.recipe)} · turns" if turns else _title(newest),
+        title=f"{recipe_name(newest.recipe)} · rounds" if turns else _title(newest),
         family=recipe_family(newest.recipe),
         snapshot=newest.snapshot.hash if newest.snapshot and not turns else None,
         dataset=newest.dataset.name if newest.dataset else None,

@@ -12,7 +12,7 @@ from crossner_core.evaluation.errors import KINDS, SpanError, count_errors, find
 from crossner_core.evaluation.scores import Score, score_spans
 from crossner_core.schema import LabelledSentence, Span, Suggestion
 from crossner_core.suggest.base import is_trained
-from db import layer_rows, run_rows
+from db import campaign_rows, layer_rows, run_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SuggestionRow
 from db.training_tables import Run
@@ -97,7 +97,7 @@ def splits_of(store: Store, actor: Actor, campaign_id: int, speaker: Speaker) ->
         if speaker.run_id is not None:
             splits = set(measured_on(_run_of(session, actor, campaign_id, speaker.run_id)))
         else:
-            splits = {item.split for item in layers.gold(session, campaign_id)}
+            splits = layer_rows.gold_splits(session, campaign_id)
         return tuple(split for split in ("dev", "pool", "test") if split in splits)
 
 
@@ -129,9 +129,11 @@ def errors_of(
             items, predicted = answers.items, answers.predicted
         else:
             items, predicted = _suggested(session, campaign, str(speaker.source), split)
-        rows = {row.content_hash: row.id for row in layer_rows.sentences(session, campaign_id)}
-    errors = find_errors([item.spans for item in items], predicted)
-    fitting = [error for error in errors if _fits(error, items, kinds, types, text.strip().casefold())]
+        errors = find_errors([item.spans for item in items], predicted)
+        fitting = [error for error in errors if _fits(error, items, kinds, types, text.strip().casefold())]
+        listed = fitting[max(offset, 0) : max(offset, 0) + limit]
+        hashes = list(dict.fromkeys(items[error.sentence].sentence.content_hash for error in listed))
+        rows = campaign_rows.ids_of(session, campaign_id, hashes)
     lines = [
         ErrorLine(
             error.kind,
@@ -141,7 +143,7 @@ def errors_of(
             predicted[error.sentence],
             rows.get(items[error.sentence].sentence.content_hash),
         )
-        for error in fitting[max(offset, 0) : max(offset, 0) + limit]
+        for error in listed
     ]
     score = score_spans([item.spans for item in items], predicted).overall
     return ErrorList(tuple(lines), len(fitting), score, len(items), count_errors(errors), _by_type(errors))
@@ -183,7 +185,7 @@ def _suggested(
 ) -> tuple[tuple[LabelledSentence, ...], tuple[tuple[Span, ...], ...]]:
     """Return the gold sentences of a split that have been pre-annotated, and what the source suggests in each."""
     rows = layer_rows.suggestions(session, campaign.id)
-    reached = {row.id for row in layer_rows.sentences(session, campaign.id, preannotated=True)}
+    reached = {row.id for row in layer_rows.marks(session, campaign.id) if row.preannotated}
     reached |= rows.keys()  # a model may have been the first to suggest something
     gold = [item for item in layers.gold(session, campaign.id) if item.split == split and item.sentence_id in reached]
     shown = shown_to_people(campaign) if source == SUGGESTED else partial(_alone, source)

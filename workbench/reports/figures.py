@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from crossner_core.schema import Span, Suggestion
-from crossner_core.suggest.base import is_trained
+from crossner_core.suggest.base import is_from_names
 from workbench.labelling.units import units
 
 OUTCOMES = ("accepted", "retyped", "moved", "deleted", "ignored")
@@ -85,7 +85,7 @@ def _preannotated(material: Iterable[Material]) -> Figure:
         "been pre-annotated. Suggestions of trained models do not count. Names without a link are suggested too, so "
         "it can go over 100 %.",
         0.6364,
-        sum(not is_trained(s.source) for item in seen for s in item.suggestions),
+        sum(is_from_names(s.source) for item in seen for s in item.suggestions),
         sum(item.links for item in seen),
         "No pre-annotated sentence has a hyperlink yet.",
     )

@@ -16,9 +16,10 @@ from db.training_tables import Run
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import OVERSEERS
+from workbench.data.datasets import dataset_parts
 from workbench.data.snapshots import content_of
 from workbench.reports.curves import MEASURES, Series
-from workbench.runs.training_data import dataset_parts, subset
+from workbench.runs.training_data import subset
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from crossner_core.schema import Sentence, Span
@@ -13,6 +13,7 @@ from db.tables import Annotation, Campaign, SentenceRow
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import LABELLERS
+from workbench.campaigns.domains import domain_of
 from workbench.data.values import sentence_of, spans_of
 from workbench.labelling.steps import reopenable
 from workbench.labelling.units import Unit, units
@@ -82,7 +83,7 @@ def rows_in(
     checked = annotation_rows.submitted(session, ids, "check")
     open_again = reopenable(session, campaign, actor, (work for _, _, work in submitted))
     names = people_rows.by_ids(session, {work.user_id for work in (*gold.values(), *checked.values())})
-    rows = []
+    rows, titles = [], domain_of(campaign).titles
     for row, stage, work in submitted:
         last = gold.get(row.id) or (checked.get(row.id) if stage == "annotate" else None)
         made = _row(
@@ -92,13 +93,21 @@ def rows_in(
             gold.get(row.id),
             checked=row.id in checked,
             can_reopen=(stage == "adjudicate" or row.id not in gold) and work.task_id in open_again,
+            titles=titles,
         )
         rows.append(replace(made, by=names[last.user_id].display_name if last is not None else ""))
     return tuple(sorted(rows, key=lambda row: row.submitted_at, reverse=True))
 
 
 def _row(
-    row: SentenceRow, stage: str, work: Annotation, gold: Annotation | None, *, checked: bool, can_reopen: bool
+    row: SentenceRow,
+    stage: str,
+    work: Annotation,
+    gold: Annotation | None,
+    *,
+    checked: bool,
+    can_reopen: bool,
+    titles: Mapping[str, str],
 ) -> WorkRow:
     sentence, mine, final = sentence_of(row), spans_of(work), spans_of(gold)
     judged = gold is not None and stage != "adjudicate"
@@ -116,13 +125,13 @@ def _row(
         submitted_at=work.submitted_at or work.updated_at,
         outcome=outcome,
         can_reopen=can_reopen,
-        mine=_words(sentence, mine),
-        gold=_words(sentence, final) if gold is not None else None,
+        mine=_words(sentence, mine, titles),
+        gold=_words(sentence, final, titles) if gold is not None else None,
         kept=len(changes) - changed,
         changed=changed,
         changes=changes,
     )
 
 
-def _words(sentence: Sentence, spans: Sequence[Span]) -> tuple[str, ...]:
-    return tuple(f"{sentence.surface(span.start, span.end)} ({span.type})" for span in spans)
+def _words(sentence: Sentence, spans: Sequence[Span], titles: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{sentence.surface(span.start, span.end)} ({titles.get(span.type, span.type)})" for span in spans)

@@ -15,7 +15,6 @@ from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import OVERSEERS
 from workbench.campaigns import campaigns
 from workbench.data import corpora, datasets, frozen
-from workbench.data.values import sentence_of
 
 if TYPE_CHECKING:
     from crossner_core.vocabulary import Vocabulary
@@ -68,7 +67,7 @@ def vocabulary_of(store: Store, actor: Actor, source: TextSource, *, most: int =
     if source.kind == "data set":
         words = _dataset_words(store, actor, source.name)
     elif source.kind == "campaign":
-        words = _campaign_words(store, actor, source.name)
+        words = _campaign_words(store, actor, source.name, most)
     else:
         raise BadInput(f"There is no kind of source {source.kind!r}; there are {', '.join(KINDS)}.")
     return vocabulary(source.title, islice(words, most))
@@ -81,13 +80,14 @@ def _dataset_words(store: Store, actor: Actor, name: str) -> Iterable[Sequence[s
         if row is None:
             raise NotFound(f"There is no data set {name!r}; it may have been deleted.")
         contents = [dataset_rows.content(session, dataset_id=row.id, split=part.split) or "" for part in row.splits]
-    return (item.sentence.words for content in contents for item, _ in frozen.read_lines(content))
+    return (words for content in contents for words in frozen.each_words(content))
 
 
-def _campaign_words(store: Store, actor: Actor, name: str) -> Iterable[Sequence[str]]:
+def _campaign_words(store: Store, actor: Actor, name: str, most: int) -> Iterable[Sequence[str]]:
     known = {view.name: view.id for view in campaigns.list_campaigns(store, actor)}
     if name not in known:
         raise NotFound(f"There is no campaign {name!r}; it may have been deleted or archived.")
     with store.read() as session:
         enter(session, actor, known[name], *OVERSEERS)
-        return [sentence_of(row).words for row in layer_rows.sentences(session, known[name])]
+        rows = layer_rows.texts(session, known[name], limit=most)
+    return ([text[start:end] for start, end in tokens] for text, tokens in rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from crossner_core.evaluation.agreement import Agreement, agreement
@@ -9,6 +10,7 @@ from crossner_core.evaluation.agreement import Layers as AgreementLayers
 from crossner_core.schema import Span
 from db import campaign_rows, layer_rows, people_rows
 from db.engine import Session, Store
+from db.layer_rows import SentenceMarks
 from db.tables import Annotation, Campaign, SentenceRow
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
@@ -41,6 +43,21 @@ class BlindAgreement:
 
 
 @dataclass(frozen=True, slots=True)
+class Looked:
+    """What annotator 2 did with annotator 1's spans where they saw them: confirmed one by one, changed or flagged."""
+
+    spans: int
+    confirmed: int
+    changed: int
+    flagged: int
+
+    @property
+    def left(self) -> int:
+        """Spans sent on with their sentence."""
+        return self.spans - self.confirmed - self.changed - self.flagged
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """Everything the campaign page shows."""
 
@@ -51,6 +68,7 @@ class Overview:
     control_sentences: int
     figures: tuple[Figure, ...]
     blind: BlindAgreement
+    looked: Looked
     acceptance: tuple[Acceptance, ...]
     effort: tuple[Effort, ...]
     parked: tuple[ParkedView, ...]
@@ -62,7 +80,7 @@ def overview(store: Store, actor: Actor, campaign_id: int) -> Overview:
     require(actor, *OVERSEERS)
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
-        rows = layer_rows.sentences(session, campaign_id)
+        rows = layer_rows.marks(session, campaign_id)
         counts = campaign_rows.task_counts(session, [campaign_id])
         splits = campaign_rows.sentence_counts(session, [campaign_id])
         submitted = _submitted(session, campaign_id)
@@ -76,6 +94,7 @@ def overview(store: Store, actor: Actor, campaign_id: int) -> Overview:
             control_sentences=sum(row.control for row in rows),
             figures=four_figures(material),
             blind=_blind(submitted, rows),
+            looked=_looked(submitted),
             acceptance=acceptance(material),
             effort=efforts(submitted, suggestions_on=campaign.suggestions_on),
             parked=parked_views(session, campaign_id),
@@ -98,26 +117,28 @@ def _authors(submitted: Submitted) -> set[int]:
 
 
 def _material(
-    session: Session, campaign: Campaign, rows: list[SentenceRow], submitted: Submitted
+    session: Session, campaign: Campaign, rows: list[SentenceMarks], submitted: Submitted
 ) -> tuple[Material, ...]:
-    """Return what the figures are counted from, one for each sentence."""
-    links, suggestions = layer_rows.links(session, campaign.id), layer_rows.suggestions(session, campaign.id)
+    """Return what the figures are counted from, one for each sentence that was pre-annotated or worked on."""
+    links, suggestions = layer_rows.link_counts(session, campaign.id), layer_rows.suggestions(session, campaign.id)
 
-    def spans(stage: str, row: SentenceRow) -> tuple[Span, ...] | None:
+    def spans(stage: str, row: SentenceMarks) -> tuple[Span, ...] | None:
         pair = submitted[stage].get(row.id)
         return spans_of(pair[1]) if pair else None
 
     made, shown = [], shown_to_people(campaign)
     for row in rows:
+        if not row.preannotated and not any(row.id in done for done in submitted.values()):
+            continue
         first, second = submitted["annotate"].get(row.id), submitted["check"].get(row.id)
-        best = shown(suggestions.get(row.id, ()))
+        best = shown(suggestions[row.id]) if row.id in suggestions else ()
         rejected = {(r.start, r.end, r.type) for r in first[1].rejected} if first else set()
         made.append(
             Material(
-                preannotated=row.preannotated_at is not None,
+                preannotated=row.preannotated,
                 shown=campaign.suggestions_on and not row.control,
                 blind=row.blind,
-                links=len(links.get(row.id, ())),
+                links=links.get(row.id, 0),
                 suggestions=best,
                 first=spans("annotate", row),
                 rejected=frozenset(rejected),
@@ -129,7 +150,21 @@ def _material(
     return tuple(made)
 
 
-def _blind(submitted: Submitted, rows: list[SentenceRow]) -> BlindAgreement:
+def _looked(submitted: Submitted) -> Looked:
+    counts: Counter[str] = Counter()
+    for id_, (row, second) in submitted["check"].items():
+        if row.blind or id_ not in submitted["annotate"]:
+            continue
+        origins = {(span.start, span.end, span.type): span.origin for span in second.spans}
+        flags = {(flag.start, flag.end, flag.type) for flag in second.flags}
+        for span in submitted["annotate"][id_][1].spans:
+            place = (span.start, span.end, span.type)
+            origin = origins.get(place, "changed")
+            counts["flagged" if place in flags and place in origins else origin] += 1
+    return Looked(counts.total(), counts["confirmed"], counts["changed"], counts["flagged"])
+
+
+def _blind(submitted: Submitted, rows: list[SentenceMarks]) -> BlindAgreement:
     pairs = []
     for id_, (row, second) in submitted["check"].items():
         if row.blind and id_ in submitted["annotate"]:

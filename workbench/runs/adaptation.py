@@ -23,7 +23,7 @@ from workbench.jobs.context import of_row
 from workbench.jobs.queue import JobView
 from workbench.reports.curves import recipe_family
 from workbench.runs.recipe_names import recipe_name
-from workbench.runs.training_data import check_source
+from workbench.runs.source_corpora import settled
 
 SIZES = (10, 25, 40, 55, 70, 85, 100, 150, 200, 300, 400)
 SEEDS = (555, 666, 777)
@@ -123,7 +123,7 @@ def start_run(
     chosen = _recipe(recipe)
     with store.write() as session:
         target = _target(session, actor, campaign_id, snapshot_id, dataset_id, allowed)
-        check_source(session, chosen, target.dataset_id)
+        chosen = settled(session, actor, chosen, dataset_id=target.dataset_id, campaign_id=target.campaign_id)
         if size is not None and not 1 <= size <= target.sentences:
             raise InvalidConfig(f"size is {size}; choose 1 to {target.sentences}, the number of training sentences.")
         return _add(session, actor, target, chosen, size=size)
@@ -135,7 +135,7 @@ def start_run_on_gold(session: Session, actor: Actor, campaign: Campaign, recipe
     The caller has authorised the actor. Raises BadInput without gold, NotFound for a missing source corpus.
     """
     snapshot = freeze_gold(session, actor, campaign)
-    check_source(session, recipe)
+    recipe = settled(session, actor, recipe, campaign_id=campaign.id)
     target = _Target(campaign.id, snapshot.id, None, int(snapshot.counts["pool"]))
     return _add(session, actor, target, recipe)
 
@@ -159,7 +159,7 @@ def start_few_shot(
     chosen, sizes, seeds = _recipe(recipe), sorted(set(sizes)), tuple(dict.fromkeys(seeds))
     with store.write() as session:
         target = _target(session, actor, campaign_id, snapshot_id, dataset_id, KEEPERS)
-        check_source(session, chosen, target.dataset_id)
+        chosen = settled(session, actor, chosen, dataset_id=target.dataset_id, campaign_id=target.campaign_id)
         capped = _sizes(sizes, target.sentences)
         if not seeds or len(capped) * len(seeds) > MOST_CELLS:
             raise InvalidConfig(

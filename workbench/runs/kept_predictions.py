@@ -10,8 +10,8 @@ from crossner_core.evaluation.scores import Scores, score_spans
 from crossner_core.schema import LabelledSentence, Span
 from db.engine import Session
 from db.training_tables import Run
+from workbench.data.datasets import dataset_parts
 from workbench.data.snapshots import content_of
-from workbench.runs.training_data import dataset_parts
 
 SPLITS = ("test", "dev")
 

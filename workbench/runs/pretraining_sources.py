@@ -21,7 +21,7 @@ from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.domains import find_domain
 from workbench.data import corpora
-from workbench.runs.training_data import dataset_hash, dataset_parts
+from workbench.data.datasets import dataset_hash, dataset_parts
 from workbench.settings import Settings, settings_of
 
 if TYPE_CHECKING:

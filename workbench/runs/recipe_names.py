@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import Field, fields
 from typing import Any
 
 from crossner_core.models.registry import architecture_ids, architecture_title
@@ -50,6 +50,20 @@ def field_name(name: str) -> str:
     return name.replace("_", " ")
 
 
+def field_title(spec: Field[Any], *, short: str = "") -> str:
+    """Return what people read for a field of options; `short` stands for its name where it has no title."""
+    return spec.metadata.get("title") or field_name(short or spec.name)
+
+
+def choice_name(spec: Field[Any], value: Any) -> str:
+    """Return what people read for a value of a field of options."""
+    if named := {"architecture": architecture_name, "setting": setting_name}.get(spec.name):
+        return named(value)
+    if value in (spec.metadata["choices"] or ()):
+        return spec.metadata["names"].get(value) or field_name(str(value))
+    return value_name(value)
+
+
 def value_name(value: Any) -> str:
     """Format the value of a field for people."""
     if isinstance(value, bool):
@@ -68,7 +82,13 @@ def other_than_default(config: type, values: Mapping[str, Any], *, leave: Sequen
     defaults = {spec.name: spec.default for spec in fields(config)}
     changed = [name for name, value in values.items() if name not in leave and value != defaults.get(name)]
     changed.sort(key=lambda name: name not in config.__annotations__)
-    return ", ".join(f"{field_name(name)} {recipe_value(name, values[name])}" for name in changed)
+    specs = {spec.name: spec for spec in fields(config)}
+    return ", ".join(
+        f"{field_title(specs[name])} {choice_name(specs[name], values[name])}"
+        if name in specs
+        else f"{field_name(name)} {value_name(values[name])}"
+        for name in changed
+    )
 
 
 def without_effect(values: Mapping[str, Any], given: Sequence[str]) -> list[str]:

@@ -170,7 +170,7 @@ def order_now(store: Store, actor: Actor, campaign_id: int) -> int:
         if not campaign.strategy:
             raise InvalidConfig("This campaign has no strategy; choose one, then order the queue.")
         if (busy := round_rows.under_way(session, campaign_id)) is not None:
-            raise Conflict(f"Turn {busy.id} is queued or running; wait for it, or cancel it.")
+            raise Conflict(f"Round {busy.id} is queued or running; wait for it, or cancel it.")
         return _add(session, campaign, by=actor)
 
 
@@ -185,7 +185,7 @@ def cancel_round(store: Store, actor: Actor, campaign_id: int) -> str:
         enter(session, actor, campaign_id, *KEEPERS)
         round_ = round_rows.under_way(session, campaign_id)
         if round_ is None:
-            raise Conflict("No turn is queued or running in this campaign; there is nothing to cancel.")
+            raise Conflict("No round is queued or running in this campaign; there is nothing to cancel.")
         job = _job_at_work(session, round_)
         if job is not None and queue.cancel(session, job) == "running":
             return "running"  # the round ends with its job
@@ -203,9 +203,9 @@ def list_rounds(store: Store, actor: Actor, campaign_id: int, *, limit: int = 10
 
 def rounds_in(session: Session, campaign_id: int, *, limit: int) -> tuple[RoundView, ...]:
     """Like `list_rounds`, within a transaction."""
-    turns = round_rows.listed(session, campaign_id, limit=limit)
-    runs = {run.id: run for run in run_rows.some(session, [row.run_id for row in turns if row.run_id])}
-    return tuple(_view(row, runs.get(row.run_id or 0)) for row in turns)
+    listed = round_rows.listed(session, campaign_id, limit=limit)
+    runs = {run.id: run for run in run_rows.some(session, [row.run_id for row in listed if row.run_id])}
+    return tuple(_view(row, runs.get(row.run_id or 0)) for row in listed)
 
 
 def job_of_round(store: Store, actor: Actor, campaign_id: int, round_id: int) -> int:
@@ -216,7 +216,7 @@ def job_of_round(store: Store, actor: Actor, campaign_id: int, round_id: int) ->
         round_ = round_rows.get(session, round_id)
         job = round_rows.job_of(session, round_) if round_ is not None and round_.campaign_id == campaign_id else None
         if job is None:
-            raise NotFound(f"Turn {round_id} of this campaign has no job.")
+            raise NotFound(f"Round {round_id} of this campaign has no job.")
         return job.id
 
 
@@ -344,14 +344,14 @@ def _job_at_work(session: Session, round_: Round) -> Job | None:
 def _how_far(round_: Round, job: Job | None, awaited: int | None) -> str:
     at_work = job is not None and job.state == "running"
     if job is None or job.run_id is None or job.state not in ("queued", "running"):
-        what = f"is being made: {job.message or 'it begins'}" if job is not None and at_work else "waits for the worker"
+        what = f"is being made: {job.message or 'it begins'}" if job is not None and at_work else "is queued"
     elif at_work:
         what = f"waits for its run {job.run_id}, {job.progress:.0%}: {job.message or 'it begins'}"
     elif awaited is not None:
         what = f"waits for its run {job.run_id}, which {waits_for(awaited)}"
     else:
-        what = f"waits for its run {job.run_id}, which waits for the worker"
-    return f"Turn {round_.id} {what}."
+        what = f"waits for its run {job.run_id}, which is queued"
+    return f"Round {round_.id} {what}."
 
 
 def _state_of_run(session: Session, round_: Round) -> str:

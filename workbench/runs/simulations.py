@@ -23,7 +23,7 @@ from workbench.jobs import queue
 from workbench.jobs.queue import JobView, view
 from workbench.reports.annotator_costs import costs_in
 from workbench.runs import rounds
-from workbench.runs.training_data import check_source
+from workbench.runs.source_corpora import settled
 
 FIRST_SEED, SEEDS_APART = 555, 111
 STEPS = 5
@@ -106,7 +106,7 @@ def start_simulations(
             )
         recipe, (own, seen) = Recipe.from_dict(campaign.turn_recipe), costs_in(session, campaign_id)
         annotator, *others = (own.differing(prices) for prices in annotators or ({},))
-        check_source(session, recipe)
+        recipe = settled(session, actor, recipe, campaign_id=campaign_id)
         options = SimulationOptions(at=_sizes(snapshot.counts), dev_sentences=snapshot.counts["dev"])
         payload = {"priced_by": seen, "gold_by_choice": dict(rounds.by_choice(session, campaign_id))}
         job_id, _ = queue.start(session, "simulation", payload, by=current, campaign_id=campaign_id)

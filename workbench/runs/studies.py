@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound, WorkbenchError
+from crossner_core.experiments.cells import Cell
 from crossner_core.experiments.corpora import corpus_ids
 from crossner_core.experiments.results import (
     StudyResult,
@@ -20,13 +21,17 @@ from crossner_core.experiments.results import (
     study_folder,
     table_file,
 )
+from crossner_core.experiments.stored import StoredStudy, stored_of
 from crossner_core.experiments.study import Study, StudyConfig, study, study_ids
+from crossner_core.experiments.tables import Table
+from crossner_core.training.recipe import source_names
 from db import job_rows
 from db.engine import Store
 from workbench.accounts.actors import Actor, admit, fresh, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.jobs import queue
 from workbench.jobs.queue import JobView, view
+from workbench.runs import study_data
 from workbench.settings import settings_of
 
 ASKED_OF_ALL = ("corpora", "seeds", "encoders", "recipe")
@@ -39,6 +44,7 @@ class StudyView:
     """A study, its results here (None: none yet), and the newest job that runs or ran it.
 
     `section` distinguishes it from others of the same study; `problem` states why its results cannot be read.
+    `published` is what its papers print, `stored` what this project measured; both come with the package.
     """
 
     id: str
@@ -49,6 +55,8 @@ class StudyView:
     result: StudyResult | None
     job: JobView | None
     problem: str = ""
+    published: tuple[Table, ...] = ()
+    stored: tuple[StoredStudy, ...] = ()
 
     @property
     def key(self) -> str:
@@ -73,7 +81,10 @@ class StudyView:
 
 @dataclass(frozen=True, slots=True)
 class StudyChoices:
-    """What a study can be given here: its own `usual` corpora, those that are `there`, the fields of its config."""
+    """What a study can be given here: its own `usual` corpora, those that are `there`, the fields of its config.
+
+    `data` is the folder they are in; None where they are data sets of the store, or where no folder is set.
+    """
 
     data: Path | None
     usual: tuple[str, ...]
@@ -87,7 +98,7 @@ class StudyChoices:
 
 
 def list_studies(store: Store, actor: Actor) -> tuple[StudyView, ...]:
-    """Return all studies, one entry per section: with results first, then those under way, by title."""
+    """Return all studies, one entry per section: with results first, then those under way, then the largest."""
     newest = _newest_jobs(store, actor)
     out = settings_of(store).experiments
     views = [
@@ -95,7 +106,12 @@ def list_studies(store: Store, actor: Actor) -> tuple[StudyView, ...]:
         for id in study_ids()
         for section in _sections(id, out, newest)
     ]
-    return tuple(sorted(views, key=lambda view: (view.result is None, view.job is None, view.title, view.section)))
+    return tuple(sorted(views, key=_place))
+
+
+def _place(view: StudyView) -> tuple[Any, ...]:
+    figures = sum(len(table.rows) * len(table.columns) for table in view.published)
+    return view.result is None, view.job is None, -figures, view.title, view.section
 
 
 def get_study(store: Store, actor: Actor, id: str, section: str = "") -> StudyView:
@@ -135,13 +151,13 @@ def _read(path: Path) -> bytes:
         raise NotFound(f"There is no {path.name} of the study {path.parent.name!r} yet; run it first.") from error
 
 
-def choices(store: Store, actor: Actor, id: str) -> StudyChoices:
-    """Return what the study can be run on here."""
+def choices(store: Store, actor: Actor, id: str, *, from_store: bool = False) -> StudyChoices:
+    """Return what the study can be run on here: corpora of the data folder, or data sets of the store."""
     admit(store, actor, *OVERSEERS)
-    settings = settings_of(store)
-    ids = corpus_ids(settings.data) if settings.data is not None else ()
+    data = None if from_store else settings_of(store).data
+    ids = study_data.dataset_corpora(store, actor) if from_store else corpus_ids(data) if data is not None else ()
     known = known_study(id)
-    return StudyChoices(settings.data, known.corpora, ids, known.config)
+    return StudyChoices(data, known.corpora, ids, known.config)
 
 
 def option_kinds(id: str) -> dict[str, type]:
@@ -150,22 +166,24 @@ def option_kinds(id: str) -> dict[str, type]:
     return {name: typing.get_origin(hint) or hint for name, hint in hints.items() if name not in ASKED_OF_ALL}
 
 
-def count_cells(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> int:
+def count_cells(store: Store, actor: Actor, id: str, values: Mapping[str, Any], *, from_store: bool = False) -> int:
     """Return how many trainings (or campaigns) a study consists of with these values; finished ones count too."""
-    known, whole = _asked(store, actor, id, values)
+    known, whole = _asked(store, actor, id, values, from_store)
     return len(set(known.cells(whole))) + (known.plays(whole) if known.plays is not None else 0)
 
 
-def count_encoders(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> int:
+def count_encoders(store: Store, actor: Actor, id: str, values: Mapping[str, Any], *, from_store: bool = False) -> int:
     """Return how many encoders a study pre-trains with these values; existing ones count too."""
     from crossner_core.experiments.pretrained import PretrainingConfig, planned
 
-    _, whole = _asked(store, actor, id, values)
+    _, whole = _asked(store, actor, id, values, from_store)
     return len(planned(whole)) if isinstance(whole, PretrainingConfig) else 0
 
 
-def _asked(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> tuple[Study, StudyConfig]:
-    options, known = choices(store, actor, id), known_study(id)
+def _asked(
+    store: Store, actor: Actor, id: str, values: Mapping[str, Any], from_store: bool
+) -> tuple[Study, StudyConfig]:
+    options, known = choices(store, actor, id, from_store=from_store), known_study(id)
     return known, _whole(known, known.config.from_dict(values), options.there)
 
 
@@ -174,9 +192,11 @@ def usual_workers(store: Store) -> int:
     return settings_of(store).study_workers
 
 
-def row_labels(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> tuple[str, ...]:
+def row_labels(
+    store: Store, actor: Actor, id: str, values: Mapping[str, Any], *, from_store: bool = False
+) -> tuple[str, ...]:
     """Return the rows that `rows` may change with these values; none where a study has no rows."""
-    known, whole = _asked(store, actor, id, values)
+    known, whole = _asked(store, actor, id, values, from_store)
     return tuple(known.labels(whole)) if known.labels is not None else ()
 
 
@@ -187,6 +207,7 @@ def start_study(
     values: Mapping[str, Any],
     *,
     section: str = "",
+    from_store: bool = False,
     data: Path | None = None,
     workers: int | None = None,
     ray: str | None = None,
@@ -194,21 +215,22 @@ def start_study(
     """Queue a study; return the job's id, and whether it is a new one: the same study is never queued twice.
 
     `values` are fields of the study's config; results are kept under `section` beside others of the study. Cells
-    trained before are not trained again. `data`, `workers` (parallel trainings) and `ray` (a cluster's address)
-    override the settings. Raises InvalidConfig for a value out of range, BadInput for missing corpora, Conflict if the
-    study is queued or running with other values.
+    trained before are not trained again. With `from_store` it is run on data sets of the store, which are written
+    beside the results; `data`, `workers` (parallel trainings) and `ray` (a cluster's address) override the settings.
+    Raises InvalidConfig for a value out of range, BadInput for missing corpora, Conflict if the study is
+    queued or running with other values.
     """
     admit(store, actor, *KEEPERS)
     if workers is not None and workers < 1:
         raise InvalidConfig(f"workers is {workers}; it must be 1 or more.")
     settings = settings_of(store)
-    folder = _data_folder(data or settings.data)
     known = known_study(id)
     checked_section(section)
     config = known.config.from_dict(values)
+    folder = study_data.write_datasets(store, actor) if from_store else _data_folder(data or settings.data)
     _require_corpora(known, config, folder)
     whole = _whole(known, config, corpus_ids(folder))
-    known.cells(whole)  # invalid rows are reported now, not by the worker
+    _require_sources(known.cells(whole), folder)  # invalid rows are reported now, not by the worker
     _require_text(whole, settings.home.resolve())
     with store.write() as session:
         fresh(session, actor, *KEEPERS)
@@ -258,7 +280,18 @@ def _view(known: Study, section: str, out: Path, job: JobView | None) -> StudyVi
         pass  # it was not run yet
     except WorkbenchError as error:
         problem = str(error)
-    return StudyView(known.id, section, known.title, known.question, known.reference, result, job, problem)
+    return StudyView(
+        id=known.id,
+        section=section,
+        title=known.title,
+        question=known.question,
+        reference=known.reference,
+        result=result,
+        job=job,
+        problem=problem,
+        published=known.published,
+        stored=stored_of(known.id),
+    )
 
 
 def known_study(id: str) -> Study:
@@ -290,6 +323,17 @@ def _require_corpora(known: Study, config: StudyConfig, folder: Path) -> None:
     if absent or not (config.corpora or set(known.corpora) & set(present)):
         wanted = absent or known.corpora
         raise BadInput(f"There is no {', '.join(wanted)} in {folder}; there are: {', '.join(present) or 'none'}.")
+
+
+def _require_sources(cells: Sequence[Cell], folder: Path) -> None:
+    """Raise BadInput if a transfer setting reads a source corpus that is not there."""
+    present = corpus_ids(folder)
+    wanted = (name for cell in cells if cell.source is not None for name in source_names(cell.source))
+    if absent := sorted({name for name in wanted if name not in present}):
+        raise BadInput(
+            f"Rows with a transfer setting read the source corpus {', '.join(absent)}, which is not there; there are: "
+            f"{', '.join(present)}. Add it, name another one in the recipe field source, or leave these settings out."
+        )
 
 
 def _require_text(config: StudyConfig, home: Path) -> None:

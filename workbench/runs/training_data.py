@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from crossner_core.calibration.proposals import best_spans
-from crossner_core.errors import InvalidConfig, NotFound
+from crossner_core.errors import NotFound
 from crossner_core.experiments.few_shot import nested_subsets
 from crossner_core.schema import LabelledSentence, Sentence, Span, Suggestion
-from crossner_core.training.data import SourceCorpus, TrainingData
+from crossner_core.training.data import TrainingData
 from crossner_core.training.recipe import Recipe
-from crossner_core.training.settings.registry import needs_source, needs_unlabelled
-from db import campaign_rows, dataset_rows, label_review_rows, layer_rows, run_rows
+from crossner_core.training.settings.registry import needs_unlabelled
+from db import campaign_rows, label_review_rows, layer_rows, run_rows
 from db.engine import Session
-from db.training_tables import Dataset, Run
+from db.training_tables import Run
 from workbench.campaigns.domains import domain_of, find_domain
-from workbench.data import frozen
+from workbench.data.datasets import Parts, dataset_hash, dataset_parts
 from workbench.data.snapshots import content_of
 from workbench.data.values import sentence_of
+from workbench.runs.source_corpora import sources_of
 from workbench.suggestions.proposing import without_models
-
-Parts = dict[str, tuple[LabelledSentence, ...]]
 
 
 def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
@@ -129,53 +128,3 @@ def subset(train: tuple[LabelledSentence, ...], size: int, seed: int) -> tuple[L
     """Return `size` training sentences in the random order of `seed`; smaller subsets lie within larger ones."""
     size = min(size, len(train))
     return tuple(train[index] for index in nested_subsets(len(train), [size], seed).indices[size])
-
-
-def sources_of(session: Session, recipe: Recipe) -> tuple[SourceCorpus, ...]:
-    """Return the source corpora that a recipe names; none if its setting uses none."""
-    if not needs_source(recipe.setting):
-        return ()
-    parts = (dataset_parts(session, dataset) for dataset in require_sources(session, recipe))
-    return tuple(SourceCorpus(part.get("train", ()), part.get("dev", ())) for part in parts)
-
-
-def check_source(session: Session, recipe: Recipe, target: int | None = None) -> None:
-    """Raise NotFound if a recipe needs a source corpus that is not a data set here.
-
-    Raises InvalidConfig if that is the data set `target`, on which it is to be trained.
-    """
-    if needs_source(recipe.setting) and target in {dataset.id for dataset in require_sources(session, recipe)}:
-        raise InvalidConfig(
-            f"source is {recipe.source!r}, the same data set as the one to train on; the setting {recipe.setting!r} "
-            "needs another one. Name it, or choose direct."
-        )
-
-
-def require_sources(session: Session, recipe: Recipe) -> list[Dataset]:
-    """Return the data sets that are the recipe's source corpora; raise NotFound naming those that exist."""
-    return [_require_source(session, recipe, name) for name in recipe.sources]
-
-
-def _require_source(session: Session, recipe: Recipe, name: str) -> Dataset:
-    dataset = dataset_rows.find(session, name)
-    if dataset is None or not any(part.split == "train" for part in dataset.splits):
-        known = ", ".join(row.name for row in dataset_rows.listed(session)) or "none yet"
-        raise NotFound(
-            f"The setting {recipe.setting!r} needs a data set {name!r} with a train split; "
-            f"data sets here: {known}. Import it (workbench import --dataset {name} …), or choose direct."
-        )
-    return dataset
-
-
-def dataset_parts(session: Session, dataset: Dataset) -> Parts:
-    """Return the sentences of a data set by split; a split it lacks is empty."""
-    parts: Parts = {}
-    for split in ("train", "dev", "test"):
-        content = dataset_rows.content(session, dataset_id=dataset.id, split=split) or ""
-        parts[split] = tuple(item for item, _ in frozen.read_lines(content))
-    return parts
-
-
-def dataset_hash(dataset: Dataset) -> str:
-    """Return the hash that names a data set's content."""
-    return frozen.joined_hash(f"{part.split}:{part.content_hash}" for part in dataset.splits)

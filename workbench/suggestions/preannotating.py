@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
+from crossner_core.domains import Domain
 from crossner_core.errors import UnknownType
 from crossner_core.folders import find_folder
 from crossner_core.gazetteer.lookup import Source
@@ -19,9 +21,10 @@ from db import annotation_rows, suggestion_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from workbench.accounts.access import enter, refuse_archived
-from workbench.accounts.actors import Actor, require
+from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.domains import domain_of
+from workbench.campaigns.settings import CampaignSettings
 from workbench.data.values import sentence_of, suggestion_values
 from workbench.settings import settings_of
 
@@ -46,6 +49,14 @@ class PreannotationReport:
         if self.again:
             text += f"; {self.again} sentences will be tried again"
         return "; ".join([text, *self.problems])
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """The suggestions of each sentence, in order; `problems` states which sources did not answer."""
+
+    suggestions: tuple[tuple[Suggestion, ...], ...]
+    problems: tuple[str, ...] = ()
 
 
 class StoreCache:
@@ -90,7 +101,7 @@ def preannotate(
         links = annotation_rows.links_of(session, [row.id for row in rows])
         wanted = [(row.id, sentence_of(row, links.get(row.id, ()))) for row in rows]
     problems: list[str] = []
-    suggesters = _suggesters(store, campaign, problems.append, sources)
+    suggesters = _suggesters(store, domain_of(campaign), campaign, problems.append, sources)
     sentences = suggestions = again = 0
     whole = not problems
     for start in range(0, len(wanted), _CHUNK):
@@ -111,23 +122,42 @@ def preannotate(
     return PreannotationReport(sentences, suggestions, again, tuple(dict.fromkeys(problems)))
 
 
+def propose(
+    store: Store, actor: Actor, domain: Domain, sentences: Sequence[Sentence], *, gazetteer: str | None = None
+) -> Proposed:
+    """Suggest in sentences that are in no campaign yet, as `preannotate` would by the local sources; write nothing."""
+    require(actor, *KEEPERS)
+    with store.read() as session:
+        fresh(session, actor, *KEEPERS)
+    problems: list[str] = []
+    rules = CampaignSettings(name="none yet", gazetteer=gazetteer)
+    suggesters = _suggesters(store, domain, rules, problems.append, None)
+    suggested = [suggest(sentences) for suggest in suggesters.values()]
+    merged = tuple(tuple(chain.from_iterable(parts)) for parts in zip(*suggested, strict=True))
+    return Proposed(merged, tuple(dict.fromkeys(problems)))
+
+
 def _suggesters(
-    store: Store, campaign: Campaign, on_problem: Callable[[str], None], stand_ins: Sequence[Source] | None
+    store: Store,
+    domain: Domain,
+    rules: Campaign | CampaignSettings,
+    on_problem: Callable[[str], None],
+    stand_ins: Sequence[Source] | None,
 ) -> dict[str, Suggester]:
     """Open the sources that suggest in a campaign's new sentences, by id; `stand_ins` replace all of them."""
     if stand_ins is not None:
-        return {GAZETTEER.id: Preannotator(stand_ins, domain_of(campaign), on_problem=on_problem).suggest}
+        return {GAZETTEER.id: Preannotator(stand_ins, domain, on_problem=on_problem).suggest}
     settings = settings_of(store)
     folders = {"gazetteer": settings.gazetteers, "corpus": settings.corpora}
     resources = Resources(
-        domain=domain_of(campaign),
-        seed=campaign.seed,
+        domain=domain,
+        seed=rules.seed,
         folder_of=lambda kind, name: find_folder(folders[kind], kind, name),
         cache=StoreCache(store),
         on_problem=on_problem,
     )
     return {
-        source_kind.id: source_kind.open(source_kind.settings_from(campaign), resources)
+        source_kind.id: source_kind.open(source_kind.settings_from(rules), resources)
         for source_kind in registered()
         if source_kind.open is not None
     }

@@ -8,7 +8,7 @@ from typing import Any
 from crossner_core.calibration.proposals import Proposal, learn, propose
 from crossner_core.calibration.sources import SourceWeights
 from crossner_core.schema import Span, Suggestion
-from crossner_core.suggest.base import is_trained
+from crossner_core.suggest.base import is_from_names
 from db import campaign_rows, layer_rows, suggestion_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SuggestionRow
@@ -60,7 +60,7 @@ def _json(proposal: Proposal, hint_below: float) -> dict[str, Any]:
 def without_models(rows: Mapping[int, Iterable[SuggestionRow]]) -> dict[int, tuple[Suggestion, ...]]:
     """Return what gazetteer and links suggest, of the sentences in which they suggest anything."""
     by_sentence = {
-        id_: tuple(suggestion_of(row) for row in some if not is_trained(row.source)) for id_, some in rows.items()
+        id_: tuple(suggestion_of(row) for row in some if is_from_names(row.source)) for id_, some in rows.items()
     }
     return {id_: some for id_, some in by_sentence.items() if some}
 

@@ -109,11 +109,13 @@ def grid_study(
     corpora: tuple[str, ...],
     axis: str = "",
     notes: Callable[[Any], Sequence[str]] = lambda _: (),
+    published: tuple[Table, ...] = (),
 ) -> Study:
     """Register a study that is a grid; see `grid_cells` and `grid_tables`."""
     build = grid_tables(rows, title=title, axis=axis, notes=notes)
     cells, labels = grid_cells(rows), grid_labels(rows)
-    return register(Study(id, title, question, reference, config, corpora, cells, build, labels=labels))
+    study = Study(id, title, question, reference, config, corpora, cells, build, labels=labels, published=published)
+    return register(study)
 
 
 def check_labels(config: StudyConfig, labels: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crossner_core.experiments.published import PDALN_CORPORA, PDALN_RATIOS
+from crossner_core.experiments.published import PDALN_CORPORA, PDALN_RATIOS, PRINTED_RATIOS
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
 from crossner_core.experiments.studies.pdaln_ablation import PdalnConfig, as_in_the_paper
 from crossner_core.options.base import option
@@ -52,4 +52,5 @@ grid_study(
     reference="Zhang et al. 2021 (PDALN), table 4",
     corpora=PDALN_CORPORA,
     axis="source sentences for each target sentence",
+    published=(PRINTED_RATIOS,),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crossner_core.experiments.published import DOMAINS, published_f1
+from crossner_core.experiments.published import DOMAINS, printed, published_f1
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
 from crossner_core.experiments.study import StudyConfig
 from crossner_core.options.base import option
@@ -63,4 +63,5 @@ grid_study(
     question="What do label background and label context add to a tagger, and what does a CRF?",
     reference="Hu et al. 2022 (LANER), table 3",
     corpora=DOMAINS,
+    published=printed("Hu et al."),
 )

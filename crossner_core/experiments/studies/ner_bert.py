@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from crossner_core.experiments.pretrained import TaggingConfig
-from crossner_core.experiments.published import DOMAINS, NER_BERT_OTHERS, published_f1
+from crossner_core.experiments.published import DOMAINS, NER_BERT, NER_BERT_OTHERS, printed, published_f1
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
 from crossner_core.options.base import option
 
@@ -51,4 +51,5 @@ grid_study(
     question="What does pre-training an encoder by tagging entities add, and how many entity types does it take?",
     reference="Liu et al. 2021 (NER-BERT), table 2",
     corpora=(*DOMAINS, *NER_BERT_OTHERS),
+    published=printed(NER_BERT),
 )

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from crossner_core.experiments.published import PDALN_CORPORA, PDALN_SENTENCES, PDALN_WITHOUT, published_f1
+from crossner_core.experiments.published import (
+    PDALN_CORPORA,
+    PDALN_SENTENCES,
+    PDALN_WITHOUT,
+    PRINTED_WITHOUT,
+    ZHANG,
+    printed,
+    published_f1,
+)
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
 from crossner_core.experiments.study import SEEDS, StudyConfig
 from crossner_core.options.base import option
@@ -106,4 +114,5 @@ grid_study(
     reference="Zhang et al. 2021 (PDALN), tables 1 and 2",
     corpora=PDALN_CORPORA,
     notes=_notes,
+    published=(*printed(ZHANG), PRINTED_WITHOUT),
 )

@@ -9,7 +9,7 @@ from itertools import product
 
 from crossner_core.evaluation.scores import Score
 from crossner_core.experiments.plots import bars
-from crossner_core.experiments.published import PDALN_SENTENCES, PUBLISHED_TYPES, dapt_system
+from crossner_core.experiments.published import PDALN_SENTENCES, PRINTED_TYPES, PUBLISHED_TYPES, dapt_system
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, joined, too_large
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
 from crossner_core.experiments.tables import Measured, Table, Value, summary
@@ -206,5 +206,6 @@ register(
         cells=grid_cells(rows),
         labels=grid_labels(rows),
         build=build,
+        published=(PRINTED_TYPES,),
     )
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from crossner_core.experiments.pretrained import DaptConfig
-from crossner_core.experiments.published import DOMAINS, dapt_system, published_f1
+from crossner_core.experiments.published import DOMAINS, LIU, dapt_system, printed, published_f1
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
 
 
@@ -48,4 +48,5 @@ grid_study(
     question="How much do labels of a source domain and further pre-training of the encoder help a target domain?",
     reference="Liu et al. 2021 (CrossNER), table 2",
     corpora=DOMAINS,
+    published=printed(LIU),
 )

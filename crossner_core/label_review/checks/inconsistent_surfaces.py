@@ -16,7 +16,9 @@ from crossner_core.schema import Span
 def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding]:
     """Doubt each entity whose words have another type at least as often; the score is that type's smoothed share.
 
-    Smoothed by one pseudo-count, so that five against one is more doubtful than one against one.
+    Smoothed by one pseudo-count, so that five against one is more doubtful than one against one. The probabilities are
+    the shares of the words' types in gold. They are not held back further: what two types have equally often is in
+    doubt on both sides.
     """
     surfaces = Surfaces(gold.items)
     findings = []
@@ -29,10 +31,14 @@ def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding]:
             name, count = rival
             counts = surfaces.types(key)
             own = counts[span.type]
-            why = (
-                f"“{item.sentence.surface(span.start, span.end)}” is {name} {count} ×, {span.type} {own} × in the gold."
-            )
+            surface = item.sentence.surface(span.start, span.end)
+            why = f"“{surface}” is {gold.title(name)} {count} ×, {gold.title(span.type)} {own} × in the gold."
             proposed = (Span(span.start, span.end, name),)
             score = count / (counts.total() + 1)
-            findings.append(Finding(number, "type", span.start, span.end, (span,), proposed, score, why))
+            findings.append(
+                Finding(
+                    number, "type", span.start, span.end, (span,), proposed, score, why,
+                    proposed_probability=count / counts.total(), present_probability=own / counts.total(),
+                )
+            )  # fmt: skip
     return ranked(findings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from crossner_core.label_review.base import Desk, Finding, Gold, in_words, ranked, register, touching
@@ -35,7 +35,7 @@ def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding] |
         return None
     return [
         replace(finding, item=numbers[finding.item])
-        for finding in proposals(items, probabilities, gold.types, options.share, RULE)
+        for finding in proposals(items, probabilities, gold.types, options.share, RULE, titles=gold.titles)
     ]
 
 
@@ -45,6 +45,8 @@ def proposals(
     types: Sequence[str],
     share: float,
     rule: Rule = RULE,
+    *,
+    titles: Mapping[str, str] | None = None,
 ) -> list[Finding]:
     """Return the findings among the most doubtful share of the places that the rule does not hold back."""
     queue = rank(items, probabilities, types)
@@ -57,6 +59,7 @@ def proposals(
             doubt,
             TagProbabilities(probabilities[place.item], types),
             rule,
+            titles or {},
         )
         # Two doubts may widen to the same place; the stronger one came first.
         if finding is not None:
@@ -76,7 +79,12 @@ def rank(
 
 
 def _finding(
-    item: LabelledSentence, place: Place, doubt: float, tag_probabilities: TagProbabilities, rule: Rule
+    item: LabelledSentence,
+    place: Place,
+    doubt: float,
+    tag_probabilities: TagProbabilities,
+    rule: Rule,
+    titles: Mapping[str, str],
 ) -> Finding | None:
     seen = tag_probabilities.spans()
     span = place.given or place.proposed
@@ -100,7 +108,7 @@ def _finding(
         labelled,
         proposed,
         doubt,
-        _why(item, labelled, proposed, weights),
+        _why(item, labelled, proposed, weights, titles),
         proposed_probability=weights.proposed,
         present_probability=weights.present,
     )
@@ -134,10 +142,16 @@ def _kind(labelled: tuple[Span, ...], proposed: tuple[Span, ...]) -> str:
     return "boundary" if {s.type for s in labelled} == {s.type for s in proposed} else "boundary+type"
 
 
-def _why(item: LabelledSentence, labelled: tuple[Span, ...], proposed: tuple[Span, ...], weights: Weights) -> str:
+def _why(
+    item: LabelledSentence,
+    labelled: tuple[Span, ...],
+    proposed: tuple[Span, ...],
+    weights: Weights,
+    titles: Mapping[str, str],
+) -> str:
     """Return what models give both sides, in one line; the rule sees to it that the proposal has more."""
-    sides = [f"{in_words(item.sentence, proposed)} {_percent(weights.proposed)}"]
-    sides.append(f"the gold, {in_words(item.sentence, labelled)}, {_percent(weights.present)}")
+    sides = [f"{in_words(item.sentence, proposed, titles)} {_percent(weights.proposed)}"]
+    sides.append(f"the gold, {in_words(item.sentence, labelled, titles)}, {_percent(weights.present)}")
     return f"Models that did not learn from this sentence give {sides[0]}; {sides[1]}."
 
 

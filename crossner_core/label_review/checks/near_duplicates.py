@@ -22,7 +22,8 @@ _LEAK = 0.5
 def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding]:
     """Doubt both sides of each conflict between near-duplicates, and report those that agree across splits.
 
-    The score is the sentences' similarity, halved if they agree. Only words that both have are compared.
+    The score is the sentences' similarity, halved if they agree. Only words that both have are compared. There are no
+    probabilities to hold back by: one sentence says this and one says that, and one of them is wrong.
     """
     findings = []
     for first, other, alike in alike_pairs([item.sentence for item in gold.items], options.alike):
@@ -39,7 +40,7 @@ def _conflicts(gold: Gold, first: int, other: int, alike: float) -> Iterator[Fin
     mine, theirs = gold.items[first], gold.items[other]
     for start, end, labelled, proposed in differences(mine, theirs):
         where = f"a sentence of {gold.splits[other]} that says {'the same' if alike == 1 else 'nearly the same'}"
-        why = f"In {where} it is {in_words(mine.sentence, proposed)}."
+        why = f"In {where} it is {in_words(mine.sentence, proposed, gold.titles)}."
         yield Finding(first, "conflict", start, end, labelled, proposed, alike, why, other, tuple(sorted(theirs.spans)))
 
 

@@ -19,6 +19,7 @@ def joint(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     Source-only types get their own tags, after the target's; they are never decoded.
     """
     extra = tuple(name for name in data.source_types if name not in data.types)
+    own = (frozenset(data.types),) if recipe.source_unmarked == "unknown" else ()
     stage = Stage(
         phase="target",
         train=data.train * recipe.upsample + data.source_train,
@@ -32,5 +33,6 @@ def joint(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
         warmup_share=recipe.source_warmup_share,
         patience=recipe.patience,
         seed=recipe.seed,
+        annotated=own * len(data.train) * recipe.upsample + data.source_annotated if own else None,
     )
     return (stage,)

@@ -37,6 +37,7 @@ def pretrain_finetune(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
         patience=recipe.source_epochs,
         seed=recipe.source_seed,
         cached=True,
+        annotated=data.source_annotated if recipe.source_unmarked == "unknown" else None,
     )
     target = replace(
         target_stage(recipe, data),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -11,47 +9,45 @@ from typing import Any, cast
 import streamlit as st
 
 from pages.components.palette import palette_css
+from pages.components.script_bundle import bundled
 from workbench.http import parts
 
 HERE = Path(__file__).parent
 # In bundle order: each module uses only those above it.
 MODULES = (
+    "browser.js",
     "tokens.js",
     "links.js",
     "marks.js",
     "adjudicate.js",
+    "identical.js",
     "model.js",
     "keys.js",
     "outbox.js",
     "session.js",
     "wire.js",
     "dom.js",
+    "context.js",
     "sentence.js",
+    "elsewhere.js",
     "types.js",
     "units.js",
+    "provenance.js",
+    "guidelines.js",
     "panels.js",
+    "asking.js",
     "frame.js",
     "input.js",
     "index.js",
 )
-_IMPORT = re.compile(r"^import\s[^;]*?from\s+\"\./[\w.]+\";\n", re.MULTILINE)
-_EXPORT = re.compile(r"^export (?!default\b)", re.MULTILINE)
-_COMMENT = re.compile(r"^\s*(?://[^\n]*|/\*\*.*?\*/)\n", re.MULTILINE | re.DOTALL)
-_INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 
 TASK = "task"
 
 
 @lru_cache(maxsize=1)
 def bundle() -> str:
-    """All modules and the style as one script, without imports, comments and indentation."""
-    sources = [f"const STYLE = {json.dumps(stylesheet())};"]
-    for name in MODULES:
-        source = (HERE / name).read_text(encoding="utf-8")
-        for pattern in (_IMPORT, _EXPORT, _COMMENT, _INDENT):
-            source = pattern.sub("", source)
-        sources.append(source)
-    return "\n".join(sources)
+    """All modules and the style as one script."""
+    return bundled([HERE / name for name in MODULES], stylesheet())
 
 
 def stylesheet() -> str:

@@ -1,8 +1,11 @@
 // The parts of the editor and how they are filled: bar, sentence, lines around it, commands.
-import { statusOf } from "./outbox.js";
+import { offerLine } from "./elsewhere.js";
+import { signIn } from "./browser.js";
+import { statusOf, statusText } from "./outbox.js";
 import { progressAfter } from "./session.js";
 import { focusedMark } from "./model.js";
-import { changeLines, drawConflict, drawHelp, focusLine, statusText } from "./panels.js";
+import { changeLines, drawConflict, drawHelp, focusLine } from "./panels.js";
+import { whyLine } from "./provenance.js";
 import { button, h, isDark, keycap, replace, setText } from "./dom.js";
 
 const RELOAD_AFTER = 15000;
@@ -14,9 +17,13 @@ export function buildParts(mode) {
     status: h("span", { class: "status", "aria-live": "off" }),
     conflict: h("div", { class: "conflict", role: "alert", hidden: true }),
     notes: h("ul", { class: "notes", hidden: true }),
-    sentence: h("div", { class: "sentence", role: "listbox", "aria-multiselectable": "true", tabindex: "0", dir: "auto", "aria-describedby": "focus-line" }),
+    origin: h("div", { class: "origin", hidden: true }),
+    before: h("div", { class: "around before", role: "note", "aria-label": "Text before the sentence", hidden: true }),
+    sentence: h("div", { class: "sentence", role: "listbox", "aria-multiselectable": "true", tabindex: "0", dir: "auto", "aria-describedby": "focus-line why-line" }),
+    after: h("div", { class: "around after", role: "note", "aria-label": "Text after the sentence", hidden: true }),
     empty: h("p", { class: "empty", hidden: true, tabindex: "-1" }),
     focus: h("div", { class: "focus-line", id: "focus-line" }),
+    why: h("div", { class: "why", id: "why-line", hidden: !["check", "adjudicate"].includes(mode) }),
     guide: h("div", { class: "guide" }),
     say: h("div", { class: "say", role: "status", "aria-live": "polite" }),
     panels: h("div", {}),
@@ -24,12 +31,14 @@ export function buildParts(mode) {
     units: h("div", { class: "units-box", hidden: true }),
     changes: h("ul", { class: "changes", hidden: true }),
     actions: h("div", { class: "actions", role: "toolbar", "aria-label": "Commands" }),
+    guidelines: h("div", { class: "guidelines", role: "region", "aria-label": "Guidelines", hidden: true }),
+    recent: h("ol", { class: "recent", "aria-label": "Submitted last", hidden: true }),
     help: h("div", { class: "help", role: "region", "aria-label": "Keys", hidden: true }),
   };
-  const lines = [parts.focus, parts.guide, parts.say, parts.panels, parts.units, parts.types, parts.changes];
-  parts.body = h("div", { class: "body" }, parts.notes, parts.sentence, ...lines);
+  const lines = [parts.focus, parts.why, parts.guide, parts.say, parts.panels, parts.units, parts.types, parts.changes];
+  parts.body = h("div", { class: "body" }, parts.notes, parts.origin, parts.before, parts.sentence, parts.after, ...lines);
   const bar = h("div", { class: "bar" }, parts.progress, parts.status);
-  parts.root = h("div", { class: "editor", data: { mode } }, bar, parts.conflict, parts.empty, parts.body, parts.actions, parts.help);
+  parts.root = h("div", { class: "editor", data: { mode } }, bar, parts.conflict, parts.empty, parts.body, parts.actions, parts.guidelines, parts.recent, parts.help);
   return parts;
 }
 
@@ -39,7 +48,9 @@ export function fillActions(editor) {
   const act = (text, key, press, props = {}) => button("", { class: "plain", ...props, press }, text, " ", keycap(key));
   const edits = [
     data.mode !== "adjudicate" && act("No entities", "0", () => run({ do: "none" }), { data: { act: "none" } }),
+    data.mode === "adjudicate" && act("Ask", "!", commands.ask),
     act("Comment", ",", commands.comment),
+    data.mode === "adjudicate" && act("Example", "*", () => run({ do: "example" }), { data: { act: "example" } }),
     act("Skip", ".", commands.skip),
     act("Undo", "Ctrl Z", () => run({ do: "undo" }), { data: { act: "undo" } }),
     act("Redo", "Ctrl Y", () => run({ do: "redo" }), { data: { act: "redo" } }),
@@ -48,8 +59,8 @@ export function fillActions(editor) {
   ];
   const submit = act("Submit", "Enter", commands.submit, { class: "primary" });
   const writing = data.mode !== "view";
-  replace(parts.actions, ...(writing ? edits : []), act("Keys", "?", commands.help), writing && submit);
-  drawHelp(parts.help, data.mode);
+  replace(parts.actions, ...(writing ? edits : []), act("Guidelines", ":", commands.guidelines), act("Keys", "?", commands.help), writing && submit);
+  drawHelp(parts.help, data.mode, data.rules?.floor);
 }
 
 /** Bring the whole screen in line with the session. */
@@ -63,9 +74,11 @@ export function drawEditor(editor) {
   parts.body.hidden = !state;
   parts.actions.classList.toggle("idle", !state);
   drawBar(editor);
+  editor.elsewhere.follow(state);
   const titles = Object.fromEntries(data.types.map((type) => [type.name, type.title]));
   drawConflict(parts.conflict, outbox.conflicts()[0], (mine) => editor.leave(() => session.settle(mine)), titles);
   for (const node of parts.actions.querySelectorAll("[data-act]")) node.disabled = !enabled(node.dataset.act, session);
+  editor.recent.show(session.recent);
   if (!state) {
     setText(parts.empty, session.notice || emptyText(editor));
     return;
@@ -78,8 +91,8 @@ export function drawEditor(editor) {
   drawAround(editor, state);
 }
 
-function enabled(act, { state, previous }) {
-  return Boolean({ none: state, undo: state?.past.length, redo: state?.future.length, previous }[act]);
+function enabled(act, { state, recent }) {
+  return Boolean({ none: state, example: state, undo: state?.past.length, redo: state?.future.length, previous: recent.length }[act]);
 }
 
 function emptyText({ data, outbox }) {
@@ -89,7 +102,10 @@ function emptyText({ data, outbox }) {
 
 function drawAround(editor, state) {
   const { parts, run, session } = editor;
+  editor.contexts.follow(editor.data.items, state.item.task, editor.reach);
+  editor.around.show(state, editor.contexts.of(state.item.task, editor.reach), editor.reach);
   replace(parts.focus, ...focusLine(state, run));
+  setText(parts.why, whyLine(state));
   const note = session.notice || (session.restored ? "Your unsent changes were restored." : "");
   setText(parts.say, state.message || (state.work.no_entities ? "Marked as having no entities." : note));
   parts.say.classList.toggle("asks", Boolean(state.confirm));
@@ -99,8 +115,10 @@ function drawAround(editor, state) {
   const notes = state.item.notes ?? [];
   parts.notes.hidden = !notes.length;
   replace(parts.notes, ...notes.map(({ who, text }) => h("li", { dir: "auto" }, h("b", {}, `${who}: `), text)));
+  parts.focus.append(...offerLine(state, editor.elsewhere.counted, run));
   editor.fields.show(state);
   parts.actions.querySelector('[data-act="none"]')?.setAttribute("aria-pressed", String(state.work.no_entities));
+  parts.actions.querySelector('[data-act="example"]')?.setAttribute("aria-pressed", String(Boolean(state.work.example)));
   drawGuide(editor);
 }
 
@@ -110,11 +128,6 @@ export function drawGuide({ parts, session, data, hovered }) {
   const type = data.types.find((one) => one.name === name);
   replace(parts.guide, type && h("b", {}, type.title), type && `: ${type.guideline ?? ""}`);
   parts.guide.title = type?.guideline ?? "";
-}
-
-function signIn() {
-  const { pathname, search } = window.location;
-  window.location.assign(`/auth/login?next=${encodeURIComponent(pathname + search)}`);
 }
 
 /** Progress and the state of saving. */

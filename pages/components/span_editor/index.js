@@ -1,22 +1,24 @@
 // Mounts the editor: one instance per element, kept from run to run.
+import { TIMERS, localStore, newKey, reload, tabMemory } from "./browser.js";
 import { typeKeysOf } from "./keys.js";
 import { createOutbox, createSender, othersWork } from "./outbox.js";
 import { completed, createEffort, createSession, progressAfter } from "./session.js";
-import { createWire, exchange } from "./wire.js";
+import { createWire, exchange, fetched } from "./wire.js";
 import { createSentence } from "./sentence.js";
+import { createElsewhere } from "./elsewhere.js";
 import { createTypes } from "./types.js";
 import { createUnits } from "./units.js";
+import { createGuidelines } from "./guidelines.js";
+import { createAround, createContexts, createRecent, keepReach, keptReach, widened } from "./context.js";
 import { buildParts, drawBar, drawEditor, drawGuide, fillActions } from "./frame.js";
 import { createCommands, createFields, listen } from "./input.js";
+import { focusedMark } from "./model.js";
 import { h } from "./dom.js";
 
 const instances = new WeakMap();
-const TIMERS = { set: (step, ms) => setTimeout(step, ms), clear: (id) => clearTimeout(id), now: () => Date.now() };
 const BEAT_EVERY = 10;
 const NOTHING = { items: [], types: [], progress: null, acks: {}, rejections: [] }; // until the store answers again
 const CLOSED = "crossner-outbox-closed";
-const RELOADED = "crossner-reloaded";
-const PREVIOUS = "crossner-previous";
 const OTHERS =
   "Somebody else left unsaved changes in this browser. They are neither shown nor sent under your name; they are sent when that person signs in here again.";
 
@@ -36,34 +38,19 @@ export default function mount(component) {
   };
 }
 
-function newKey() {
-  // randomUUID needs a secure context, which a plain address in the local network is not.
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-/** localStorage, or a stand-in that throws on writing where the browser forbids it. */
-function localStore() {
-  const refuse = () => {
-    throw new Error("this browser keeps no local data");
-  };
-  try {
-    return window.localStorage;
-  } catch {
-    return { length: 0, key: () => null, getItem: () => null, setItem: refuse, removeItem: () => {} };
-  }
-}
-
 function createEditor({ data, parentElement, setStateValue }, identity) {
   const storage = localStore();
   const editor = { identity, data, live: true, trouble: null, hovered: null, leaving: false, drag: null, typeKeys: typeKeysOf(data.types, data.mode) };
   editor.parts = buildParts(data.mode);
   editor.outbox = createOutbox({ storage, prefix: `crossner:${identity}`, client: newKey(), now: Date.now, newKey });
   editor.effort = createEffort({ now: () => performance.now() });
+  editor.elsewhere = createElsewhere({ timers: TIMERS, nudge: () => editor.sender.nudge() });
   editor.sender = createSender({ outbox: editor.outbox, timers: TIMERS, post: wireOf(editor) });
-  editor.session = createSession({ payload: data, outbox: editor.outbox, sender: editor.sender, effort: editor.effort, memory: tabMemory(identity) });
+  editor.session = createSession({ payload: data, outbox: editor.outbox, sender: editor.sender, effort: editor.effort, memory: tabMemory(`crossner-recent:${identity}`) });
   if (othersWork(storage, data.user)) editor.session.notice = OTHERS;
   editor.follow = followed(editor, setStateValue);
+  editor.reach = keptReach(storage);
+  editor.contexts = createContexts({ load: (tasks, each) => contextsOf(editor, tasks, each), drawn: () => editor.live && editor.draw(), timers: TIMERS });
   addBehaviour(editor);
   addViews(editor);
   fillActions(editor);
@@ -76,31 +63,14 @@ function createEditor({ data, parentElement, setStateValue }, identity) {
   return editor;
 }
 
-/** What this tab remembers of the sentence submitted last; without storage, *Previous* lasts until a reload. */
-function tabMemory(identity) {
-  const name = `${PREVIOUS}:${identity}`;
-  return {
-    load: () => {
-      try {
-        return JSON.parse(window.sessionStorage.getItem(name));
-      } catch {
-        return null;
-      }
-    },
-    keep: (last) => {
-      try {
-        if (last) window.sessionStorage.setItem(name, JSON.stringify(last));
-        else window.sessionStorage.removeItem(name);
-      } catch {
-        return; // full or forbidden
-      }
-    },
-  };
-}
-
 /** The post to the server; its answers go to the session. */
 function wireOf(editor) {
-  const send = (message) => exchange({ fetch: (...request) => window.fetch(...request), url: editor.data.url, token: editor.data.token }, message);
+  const post = (message) => exchange({ fetch: (...request) => window.fetch(...request), url: editor.data.url, token: editor.data.token }, message);
+  const send = async (message) => {
+    const whole = editor.elsewhere.carried(message);
+    const { answer, trouble } = await post(whole);
+    return { answer: answer && { ...answer, look: whole.look }, trouble };
+  };
   // A box goes on to the next editor when this one is taken down: from then on this one must not number its events.
   const answered = (answer) => editor.live && editor.take(answer);
   const failed = (trouble) => editor.live && editor.fail(trouble);
@@ -109,6 +79,20 @@ function wireOf(editor) {
   // It names its author: by then the browser may have another person's cookie.
   return (message) =>
     setTimeout(() => editor.live && wire({ ...message, ...stateOf(editor) }), 20);
+}
+
+/** The contexts of tasks, by task; null if they could not be fetched. */
+async function contextsOf(editor, tasks, each) {
+  const answer = await beside(editor, `context?tasks=${tasks.join(",")}&each=${each}`);
+  return answer?.contexts ?? null;
+}
+
+function beside({ data }, what) {
+  return fetched({ fetch: (...request) => window.fetch(...request), url: `${data.url}/${what}` });
+}
+
+function titlesOf({ types }) {
+  return Object.fromEntries(types.map((type) => [type.name, type.title]));
 }
 
 /** What each message says beside its events: whose it is, since when nobody did anything, what is here already. */
@@ -127,18 +111,6 @@ function followed(editor, setStateValue) {
   };
 }
 
-/** The page is not this session's any more: open it anew, unless that would lose work or did not help a moment ago. */
-function reload(outbox) {
-  try {
-    const before = Number(window.sessionStorage.getItem(RELOADED));
-    if (!outbox.keepsCopy() || Date.now() - before < 30000) return;
-    window.sessionStorage.setItem(RELOADED, String(Date.now()));
-  } catch {
-    return; // the status line says what to do
-  }
-  window.location.reload();
-}
-
 function addBehaviour(editor) {
   const { session, parts } = editor;
   editor.draw = () => drawEditor(editor);
@@ -151,6 +123,13 @@ function addBehaviour(editor) {
     if (session.state?.noting) editor.fields.note();
     else if (typeof session.state?.choosing === "string") editor.types.find(session.state.choosing);
     else if (!quiet) editor.focus();
+  };
+  /** Show more or less of the text around the sentence. */
+  editor.widen = (by) => {
+    editor.reach = widened(editor.reach, by);
+    keepReach(localStore(), editor.reach);
+    editor.draw();
+    editor.focus();
   };
   /** Do something that may bring another sentence. */
   editor.leave = (step) => {
@@ -167,7 +146,7 @@ function closePanels(editor) {
 }
 
 function addViews(editor) {
-  const { parts, run } = editor;
+  const { parts, run, session } = editor;
   editor.view = createSentence(parts.sentence);
   editor.types = createTypes(parts.types, {
     pick: (name) => run({ do: "type", type: name }),
@@ -180,6 +159,13 @@ function addViews(editor) {
   editor.units = createUnits(parts.units, {
     choose: (unit, choice) => run({ do: "choose", unit, choice }),
     focus: (unit) => run({ do: "focusUnit", unit }),
+  });
+  editor.around = createAround(parts, editor.widen);
+  editor.recent = createRecent(parts.recent, { reopen: (place) => editor.leave(() => session.reopen(place)), titles: () => titlesOf(editor.data) });
+  editor.guidelines = createGuidelines(parts.guidelines, {
+    load: (version) => beside(editor, `guidelines?version=${encodeURIComponent(version)}`),
+    back: editor.focus,
+    about: () => ({ types: editor.data.types, sentence: session.state?.item.sentence ?? null, first: session.state && focusedMark(session.state)?.type }),
   });
   editor.fields = createFields(editor);
   editor.commands = createCommands(editor);
@@ -207,14 +193,15 @@ function addLife(editor) {
     const idle = document.activeElement === document.body || parts.root.getRootNode().activeElement === parts.empty;
     Object.assign(editor, { data, typeKeys: typeKeysOf(data.types, data.mode) });
     const acked = session.receive(data);
+    editor.elsewhere.take(data.occurrences, data.look, acked);
     if (acked.length && data.progress && !data.counted) editor.data = { ...data, progress: progressAfter(data.progress, acked) };
     editor.draw();
     if (session.state && before !== session.state.item.task && idle) editor.focus();
   };
-  editor.receive = (data) => show({ ...editor.data, acks: {}, rejections: [], ...data });
+  editor.receive = (data) => show({ ...editor.data, occurrences: undefined, look: undefined, acks: {}, rejections: [], ...data });
   editor.take = (answer) => {
     editor.trouble = null;
-    show({ ...editor.data, ...answer, items: completed(answer.items, editor.data.items), counted: Boolean(answer.progress) });
+    show({ ...editor.data, occurrences: undefined, look: undefined, ...answer, items: completed(answer.items, editor.data.items), counted: Boolean(answer.progress) });
     editor.follow();
   };
   editor.fail = (trouble) => {
@@ -226,8 +213,10 @@ function addLife(editor) {
     editor.live = false;
     clearInterval(ticker);
     sender.stop();
+    editor.contexts.stop();
     window.removeEventListener(CLOSED, adopt);
     outbox.close();
+    editor.elsewhere.stop();
     deaf();
     parts.root.remove();
     editor.style.remove();

@@ -3,13 +3,14 @@ import { actionFor, mayRepeat } from "./keys.js";
 import { alternatives, isProposed } from "./marks.js";
 import { focusedMark } from "./model.js";
 import { createField, createSkip } from "./panels.js";
+import { createAsk } from "./asking.js";
 import { unitAt } from "./sentence.js";
 import { drawBar } from "./frame.js";
 import { h } from "./dom.js";
 
 const MODIFIERS = ["Shift", "Control", "Alt", "Meta", "CapsLock", "AltGraph", "Dead", "Process"];
 const HASTE = 300; // ms: a second Enter this soon, with no other key between, is a slip of the first
-const READ_ONLY_COMMANDS = ["help", "up", "down", "leave"];
+const READ_ONLY_COMMANDS = ["help", "up", "down", "leave", "wider", "guidelines"];
 
 /** Comment, note on a flag, and reason to skip. */
 export function createFields(editor) {
@@ -42,7 +43,8 @@ export function createFields(editor) {
       editor.focus();
     },
   });
-  parts.panels.append(noteBox, commentBox, skipping.root);
+  const asking = createAsk(editor);
+  parts.panels.append(noteBox, commentBox, skipping.root, asking.root);
   return {
     comment: () => {
       commenting = true;
@@ -55,9 +57,10 @@ export function createFields(editor) {
       note.focus({ preventScroll: true });
     },
     skip: () => skipping.open(),
+    ask: () => asking.open(),
     close: () => {
       commenting = false;
-      noteBox.hidden = skipping.root.hidden = true;
+      noteBox.hidden = skipping.root.hidden = asking.root.hidden = true;
     },
     show: (state) => {
       commentBox.hidden = !(commenting || state.work.comment);
@@ -82,12 +85,15 @@ export function createCommands(editor) {
     filter: () => editor.types.focus(),
     comment: () => session.state && editor.fields.comment(),
     skip: () => session.state && editor.fields.skip(),
+    ask: () => session.state && editor.fields.ask(),
     help: () => {
       parts.help.hidden = !parts.help.hidden;
       if (!parts.help.hidden) parts.help.scrollIntoView({ block: "nearest" });
     },
     submit: (event) => slips(editor, event.timeStamp) || run({ do: "enter" }),
-    reopen: () => editor.leave(session.reopen),
+    reopen: () => editor.leave(() => session.reopen()),
+    guidelines: () => editor.guidelines.open(),
+    wider: ({ by }) => editor.widen(by),
     up: (action) => vertical(-1, action),
     down: (action) => vertical(1, action),
     leave: () => {

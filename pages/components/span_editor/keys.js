@@ -18,6 +18,10 @@ const SIGNS = {
   "?": { ui: "help" },
   "!": { do: "flag" },
   "=": { do: "link" },
+  "*": { do: "example" },
+  ":": { ui: "guidelines" },
+  "+": { ui: "wider", by: 1 },
+  "-": { ui: "wider", by: -1 },
   "0": { do: "none" },
 };
 const CHOICES = { 1: "first", 2: "second", 0: "none" };
@@ -26,6 +30,7 @@ function withCommand(char, shift) {
   if (char === "z") return { do: shift ? "redo" : "undo" };
   if (char === "y") return { do: "redo" };
   if (char === "a") return { do: "acceptAll" };
+  if (char === "enter") return { do: "identical" };
   return null;
 }
 
@@ -60,9 +65,11 @@ export function actionFor(event, context) {
   if (Object.hasOwn(named, event.key)) return named[event.key];
   const arrow = arrows(event.key, event.shiftKey, context.rtl);
   if (arrow) return arrow;
+  if (context.mode === "adjudicate" && char === "!") return { ui: "ask" };
   if (context.mode === "adjudicate" && Object.hasOwn(CHOICES, char)) return { do: "choose", choice: CHOICES[char] };
   if (Object.hasOwn(SIGNS, char)) return SIGNS[char];
   const type = context.typeKeys[lower];
+  if (context.mode === "check" && char === "1" && !type) return { do: "accept" };
   return type ? { do: "type", type } : null;
 }
 
@@ -83,16 +90,19 @@ export function typeKeysOf(types, mode = "annotate") {
   return Object.fromEntries(keyed.map((type) => [type.key.toLowerCase(), type.name]));
 }
 
-/** The rows of the key help for a mode. */
-export function helpRows(mode) {
+/** The rows of the key help for a mode; `floor` is the least probability that *Accept all* takes. */
+export function helpRows(mode, floor = 0) {
+  const from = floor > 0 ? ` of ${Math.round(100 * floor)} % or more; the others stay open` : "";
   const rows = [
     ["← →", "move by token", "all"],
     ["Shift + ← →", "extend the selection", "all"],
     ["Home  End", "first, last token (with Shift: select up to there)", "all"],
     ["Tab  Shift + Tab", mode === "adjudicate" ? "next, previous undecided unit" : "next, previous suggestion, hint or span", "all"],
     ["a type's key", "give the selection, span or suggestion that type", "edit"],
-    ["Space", mode === "check" ? "next span" : "accept the suggestion (or hint) and go to the next", "mark"],
-    ["Shift + Space", "accept all suggestions, no hints", "annotate"],
+    ["Space  1", "confirm the ringed span and go to the next; without one, the next span", "check"],
+    ["Space", "accept the suggestion (or hint) and go to the next", "annotate"],
+    ["Shift + Space", `accept all suggestions${from}, no hints`, "annotate"],
+    ["Ctrl + Enter", "mark the same words here and propose them in other sentences; again: take it back", "annotate"],
     ["↓ ↑", mode === "annotate" ? "another suggestion for the same tokens; otherwise the line below, above" : "the line below, above", "all"],
     ["1  2  0", "first annotator, second annotator, no entity", "adjudicate"],
     ["Backspace", "remove the span or suggestion", "edit"],
@@ -100,12 +110,16 @@ export function helpRows(mode) {
     ["=", "make the link under the cursor a span; elsewhere to the next link", "edit"],
     ["/", "find a type by name", "edit"],
     ["!", "flag annotator 1's span, with a note", "check"],
+    ["!", "ask the annotators: both, or 1 or 2 of them", "adjudicate"],
     ["0", "no entities in this sentence", "mark"],
     [",", "comment", "edit"],
     [".", "skip, with a reason", "edit"],
+    ["*", "show this decision to all as an example", "adjudicate"],
+    [":", "guidelines: types with examples, and what experts decided on hard cases", "all"],
+    ["+  −", "more, less of the text around the sentence", "all"],
     ["Ctrl + Z  Ctrl + Y", "undo, redo", "edit"],
     ["Enter", "submit and go to the next sentence", "edit"],
-    ["Shift + Enter", "back to the sentence submitted last", "edit"],
+    ["Shift + Enter", "back to the sentence submitted last, then to the one before it", "edit"],
     ["Esc", "close what is open; Tab then leaves the editor", "all"],
   ];
   const wanted = { view: ["all"], annotate: ["all", "edit", "mark", "annotate"], check: ["all", "edit", "mark", "check"], adjudicate: ["all", "edit", "adjudicate"] };

@@ -3,7 +3,7 @@ import { inOrder, overlaps, sameBounds, sameSpan } from "./tokens.js";
 
 /** Empty work, as the server stores it. */
 export function emptyWork() {
-  return { spans: [], rejected: [], flags: [], decisions: [], no_entities: false, comment: "" };
+  return { spans: [], rejected: [], flags: [], decisions: [], no_entities: false, comment: "", example: false };
 }
 
 /** Suggestions with the same bounds and type as one, its sources side by side, best score first. */
@@ -78,6 +78,18 @@ export function originOf(reference, span, same) {
 /** Annotator 1's spans that no span touches any more: the ones to draw as deleted. */
 export function removedFirst(item, work) {
   return (item.first ?? []).filter((one) => !work.spans.some((span) => overlaps(span, one)));
+}
+
+/** Why a span of annotator 1 is to be confirmed, as texts; none where it is not. */
+export function reasonsOf(item, span) {
+  return (item.provenance ?? []).find((one) => one.by === 1 && sameSpan(one, span))?.reasons ?? [];
+}
+
+/** Annotator 1's spans that annotator 2 has yet to confirm, change or flag. */
+export function unconfirmed({ item, work, mode }) {
+  if (mode !== "check" || !item.first) return [];
+  const flagged = (span) => work.flags.some((flag) => sameSpan(flag, span));
+  return work.spans.filter((span) => span.origin !== "confirmed" && reasonsOf(item, span).length && !flagged(span));
 }
 
 /** The change against annotator 1, one entry a line: {kind, first, second}. */

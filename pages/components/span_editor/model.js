@@ -1,8 +1,9 @@
 // The editor's state and its reducer: no DOM, no clock, no network.
 import { count, hintPages, jumpHints, overlaps, sameBounds, sameSpan, splitText, surfaceOf, inOrder } from "./tokens.js";
 import { kindIn, linkIn, nextLink, titleOf } from "./links.js";
-import { alternatives, candidates, emptyWork, isProposed, marksOf, openCandidates, originOf, workFromStored } from "./marks.js";
+import { alternatives, candidates, emptyWork, isProposed, marksOf, openCandidates, originOf, reasonsOf, unconfirmed, workFromStored } from "./marks.js";
 import { chooseUnit, initialAdjudication, nextUnit, removeOwnSpan, setOwnSpan, undecided, unitExtent, choiceOf } from "./adjudicate.js";
+import { isProposedElsewhere, withIdentical, withoutIdentical } from "./identical.js";
 
 const UNDO_STEPS = 200;
 const NO_RULES = { open: "ask", floor: 0 };
@@ -31,7 +32,7 @@ function firstWork(item, mode, stored) {
 function focusFirst(state) {
   if (state.mode === "adjudicate") return focusUnit(state, nextUnit(state.item, state.work, -1, 1));
   const marks = marksOf(state);
-  const mark = marks.find((one) => one.kind === "suggestion") ?? marks.find((one) => one.kind !== "unsure");
+  const mark = unconfirmed(state)[0] ?? marks.find((one) => one.kind === "suggestion") ?? marks.find((one) => one.kind !== "unsure");
   return mark ? focusRange(state, mark) : state;
 }
 
@@ -100,6 +101,7 @@ const ACTIONS = {
   link: markLink,
   accept: acceptFocused,
   acceptAll,
+  identical: markIdentical,
   remove: removeFocused,
   restore: (state, { span }) => putBack(state, span),
   alternative: nextAlternative,
@@ -108,6 +110,7 @@ const ACTIONS = {
   note: setNote,
   none: noEntities,
   comment: writeComment,
+  example: toggleExample,
   jump: startJump,
   hint: jumpTo,
   undo: (state) => travel(state, "past", "future", "Undone."),
@@ -179,7 +182,8 @@ function giveType(state, { type }) {
   const mark = focusedMark(state);
   if (state.mode === "adjudicate") return giveOwnType(state, type, mark);
   const range = mark && !state.explicit ? mark : selectionOf(state);
-  return unlessReplacing(state, { start: range.start, end: range.end, type }) ?? putSpan(state, range, type, isProposed(mark));
+  const done = unlessReplacing(state, { start: range.start, end: range.end, type }) ?? putSpan(state, range, type, isProposed(mark));
+  return settles(state, mark, done);
 }
 
 /** The question what a new span would replace, or null where it is answered, or nothing but bounds would change. */
@@ -189,7 +193,7 @@ function unlessReplacing(state, span) {
   if (!replaced.length || moves || (state.pending && sameSpan(state.pending, span))) return null;
   const old = replaced.map((one) => `${words(state, one)} (${typeTitle(state, one.type)})`).join(" and ");
   const made = `${words(state, span)} (${typeTitle(state, span.type)})`;
-  return say({ ...state, pending: span }, `${made} would replace ${old}: the same key or Enter replaces, Esc drops it.`);
+  return say({ ...state, pending: span }, `${made} would replace ${old}, as spans neither overlap nor nest: the same key or Enter replaces, Esc drops it.`);
 }
 
 function giveOwnType(state, type, mark) {
@@ -227,6 +231,7 @@ function putSpan(state, { start, end }, type, advance) {
   const span = { start, end, type, surface: words(state, { start, end }) };
   span.origin = originOf(reference(state), span, same);
   const before = state.work.spans.find((one) => sameBounds(one, span));
+  if (before?.type === type && isUnconfirmed(state, before)) return confirmSpan(state, before);
   if (before && before.type === type) return say(state, `${span.surface} is already ${typeTitle(state, type)}.`);
   const spans = inOrder([...state.work.spans.filter((one) => !overlaps(one, span)), span]);
   const rejected = state.work.rejected.filter((one) => !sameBounds(one, span));
@@ -239,7 +244,33 @@ function acceptFocused(state) {
   const mark = focusedMark(state);
   if (isProposed(mark)) return putSpan(state, mark, mark.type, true);
   if (mark?.kind === "gone") return putBack(state, mark);
+  if (isUnconfirmed(state, mark)) return confirmSpan(state, mark);
+  if (unconfirmed(state).length) return toUnconfirmed(state);
   return openCount(state) ? toNextSuggestion(state) : tabMark(state, 1);
+}
+
+function isUnconfirmed(state, mark) {
+  return Boolean(mark) && unconfirmed(state).some((one) => sameSpan(one, mark));
+}
+
+/** Annotator 2 looked at a span and leaves it as it is; the next one to confirm comes into focus. */
+function confirmSpan(state, span) {
+  const spans = state.work.spans.map((one) => (sameSpan(one, span) ? { ...one, origin: "confirmed" } : one));
+  const done = edit(state, { ...state.work, spans }, "");
+  const left = unconfirmed(done).length;
+  return say(toUnconfirmed(focusRange(done, span)), `${words(state, span)} confirmed. ${left ? `${left} to go.` : "Enter submits."}`);
+}
+
+/** What a change of a span leads to: if that was to be confirmed, on to the next one to confirm. */
+function settles(before, mark, after) {
+  return isUnconfirmed(before, mark) && unconfirmed(after).length < unconfirmed(before).length ? toUnconfirmed(after) : after;
+}
+
+/** The next span to confirm after a place, else the first; stay if there is none. */
+function toUnconfirmed(state) {
+  const open = unconfirmed(state);
+  const next = open.find((span) => span.start >= selectionOf(state).start) ?? open[0];
+  return next ? focusRange(state, next) : state;
 }
 
 function acceptAll(state) {
@@ -266,6 +297,20 @@ function withRefused(state, marks) {
   return { ...state.work, rejected: [...state.work.rejected, ...marks.flatMap((one) => rejecting(state, one))] };
 }
 
+/** The focused span's words, or a suggestion's that is taken with it, are marked throughout the sentence and proposed in others. */
+function markIdentical(state) {
+  if (state.mode !== "annotate") return say(state, "Identical words are proposed while annotating.");
+  const mark = focusedMark(state);
+  if (!mark) return say(state, "Nothing is marked here: give it a type first.");
+  const { work, split } = isProposed(mark) ? putSpan(state, mark, mark.type, false) : state;
+  const span = work.spans.find((one) => sameSpan(one, mark));
+  const name = `${span.surface} (${typeTitle(state, span.type)})`;
+  if (isProposedElsewhere(work, span)) return focusRange(edit(state, withoutIdentical(work, span), `${name}: no longer proposed elsewhere.`), span);
+  const { work: all, added } = withIdentical(split, work, span);
+  const here = added.length ? `${added.length} more marked here, ` : "";
+  return focusRange(edit(state, all, `${name}: ${here}proposed in open sentences. Ctrl+Z takes it back.`), span);
+}
+
 function putBack(state, span) {
   return putSpan(state, span, span.type, false);
 }
@@ -286,7 +331,7 @@ function removeFocused(state) {
   const rejected = [...state.work.rejected, ...(state.mode === "check" && state.item.first ? [] : targets.flatMap((one) => rejecting(state, one)))];
   const what = targets.length === 1 ? words(state, targets[0]) : count(targets.length, "mark");
   const removed = edit(state, { ...state.work, spans, rejected }, `${what} removed.`);
-  return targets.every(isProposed) ? toNextSuggestion(removed) : removed;
+  return targets.every(isProposed) ? toNextSuggestion(removed) : settles(state, mark, removed);
 }
 
 function removeDecided(state, targets) {
@@ -338,7 +383,8 @@ function toggleFlag(state) {
 
 function setNote(state, { span, text }) {
   const flags = state.work.flags.map((flag) => (sameSpan(flag, span) ? { ...flag, note: text } : flag));
-  return edit({ ...state, noting: null }, { ...state.work, flags }, text ? "Note saved." : "Flagged without a note.");
+  const done = edit({ ...state, noting: null }, { ...state.work, flags }, text ? "Note saved." : "Flagged without a note.");
+  return toUnconfirmed(focusRange(done, span));
 }
 
 /** Typing a comment is one undo step, not one per letter. */
@@ -346,6 +392,13 @@ function writeComment(state, { text }) {
   if (text === state.work.comment) return state;
   const work = { ...state.work, comment: text };
   return state.commenting ? { ...state, work } : { ...edit(state, work, ""), explicit: state.explicit };
+}
+
+/** An expert's gold that everybody sees beside the guidelines. */
+function toggleExample(state) {
+  if (state.mode !== "adjudicate") return state;
+  const example = !state.work.example;
+  return edit(state, { ...state.work, example }, example ? "An example for all, once submitted." : "No longer an example.");
 }
 
 function noEntities(state) {
@@ -387,8 +440,15 @@ function enter(state) {
     const open = undecided(state.item, state.work);
     if (open.length) return say(focusUnit(state, open[0]), `${count(open.length, "unit")} undecided: decide ${open.length === 1 ? "it" : "them"} first.`);
   }
+  const [first, ...others] = unconfirmed(state);
+  if (first && !state.pending) return say(focusRange(state, first), askToConfirm(state, first, others));
   if (state.pending) return { ...putSpan(state, state.pending, state.pending.type, false), confirm: null };
   return openCount(state) ? enterWithOpen(state) : enterWith(state, state.work, "none");
+}
+
+function askToConfirm(state, first, others) {
+  const more = others.length ? ` (and ${count(others.length, "more span")})` : "";
+  return `Confirm ${words(state, first)}${more}: ${reasonsOf(state.item, first).join(", ")}. Space confirms; or change it, or ! doubts it.`;
 }
 
 /** Open suggestions were decided by nobody: the campaign's rule decides, else one question. */

@@ -188,6 +188,7 @@ export function createOutbox({ storage, prefix, client, now, newKey, stale = 900
     holds: () => [...boxes.values()].some((one) => one.events.length || one.refused.length),
     finished: (task) => pendingOf(task).some((event) => FINAL.has(event.kind)),
     latest: (task) => newestOf(pendingOf(task)),
+    kinds: () => [...boxes.values()].flatMap((one) => one.events.map(({ kind }) => kind)),
     keepsCopy: () => stored,
   };
 }
@@ -262,6 +263,13 @@ export function createSender({ outbox, post, timers, pause = 400, patience = 400
       posted = timers.now();
       post({ client: outbox.client, events: [], sent: counter, ask: true });
     },
+    /** Post now, with whatever waits, what a message says beside its events. */
+    nudge: () => {
+      if (outbox.pending()) return send();
+      counter += 1;
+      posted = timers.now();
+      return post({ client: outbox.client, events: [], sent: counter });
+    },
     answered: (progress) => {
       if (progress) waitingSince = null;
       if (progress && outbox.clients().length) send();
@@ -283,6 +291,24 @@ export function statusOf({ outbox, waited, online, trouble = null, patience = 60
   if (!outbox.pending()) return "saved";
   if (!online || waited > patience || trouble?.words) return outbox.keepsCopy() ? "offline" : "lost";
   return "saving";
+}
+
+const KEPT = "Your changes wait in this browser and are sent again.";
+
+/** The state of saving in words: `words` are the reason, where there is one, and `pending` says that something waits. */
+export function statusText(status, { words = "", pending }) {
+  const reason = words ? ` ${words}` : "";
+  const texts = {
+    saved: "Saved",
+    saving: "Saving…",
+    offline: words ? `Not saved. ${KEPT}${reason}` : "Not saved: no connection. Kept in this browser, and sent once you are online again.",
+    lost: `Not saved${words ? `.${reason} This` : ": no connection, and this"} browser keeps no copy. Leave the page open.`,
+    conflict: "Conflict",
+    refused: `Not saved.${reason}`,
+    barred: pending ? `Not saved.${reason} Your changes are kept in this browser.` : words,
+    "signed-out": pending ? "Not saved: you are signed out. Your changes are kept in this browser and sent once you sign in again." : "You are signed out.",
+  };
+  return texts[status];
 }
 
 /** Whether unsent work of somebody else lies in this browser. */

@@ -1,35 +1,18 @@
 // The quiet parts around the sentence: status, focus line, changes, comment, skip, help, conflict.
 import { count, overlaps, sameBounds, sameSpan, splitText, surfaceOf } from "./tokens.js";
 import { addressesOf, linkIn, titleOf, titleOfResource } from "./links.js";
-import { alternatives, candidates, changesOf, emptyWork, isProposed } from "./marks.js";
+import { alternatives, candidates, changesOf, emptyWork, isProposed, unconfirmed } from "./marks.js";
 import { focusedMark, selectionOf, typeTitle } from "./model.js";
+import { reasonWords } from "./provenance.js";
 import { helpRows } from "./keys.js";
 import { scoreText } from "./sentence.js";
 import { unitExtent } from "./adjudicate.js";
 import { KIND_HELP, KIND_WORDS } from "./units.js";
 import { button, h, keycap, replace } from "./dom.js";
 
-const KEPT = "Your changes wait in this browser and are sent again.";
-
-/** The state of saving in words: `words` are the reason, where there is one, and `pending` says that something waits. */
-export function statusText(status, { words = "", pending }) {
-  const reason = words ? ` ${words}` : "";
-  const texts = {
-    saved: "Saved",
-    saving: "Saving…",
-    offline: words ? `Not saved. ${KEPT}${reason}` : "Not saved: no connection. Kept in this browser, and sent once you are online again.",
-    lost: `Not saved${words ? `.${reason} This` : ": no connection, and this"} browser keeps no copy. Leave the page open.`,
-    conflict: "Conflict",
-    refused: `Not saved.${reason}`,
-    barred: pending ? `Not saved.${reason} Your changes are kept in this browser.` : words,
-    "signed-out": pending ? "Not saved: you are signed out. Your changes are kept in this browser and sent once you sign in again." : "You are signed out.",
-  };
-  return texts[status];
-}
-
 const ORIGINS = {
-  accepted: "accepted", retyped: "retyped", moved: "moved", new: "marked by you", kept: "by annotator 1",
-  first: "as annotator 1", second: "as annotator 2", other: "your own decision",
+  accepted: "accepted", retyped: "retyped", moved: "moved", new: "marked by you", kept: "by annotator 1", confirmed: "by annotator 1, confirmed by you",
+  first: "as annotator 1", second: "as annotator 2", other: "your own decision", identical: "marked with the same words",
 };
 const REASONS = ["Not a sentence", "Another language", "Cannot tell without more text", "Should not be in the data"];
 
@@ -86,10 +69,20 @@ function spanLine(state, mark, run) {
   const how = `${ORIGINS[mark.origin] ?? ""}${mark.origin === "accepted" && source ? ` from ${source.sources.join(", ")}` : ""}`;
   return [
     [typeTitle(state, mark.type), how].filter(Boolean).join(", "),
+    state.mode === "check" && unconfirmed(state).some((one) => sameSpan(one, mark)) && small("confirm", "Space", () => run({ do: "accept" })),
     flag && h("span", { class: "warn" }, flag.note ? `flagged: ${flag.note}` : "flagged"),
     first && state.mode === "check" && small(flag ? "unflag" : "flag", "!", () => run({ do: "flag" })),
     state.mode !== "view" && state.mode !== "adjudicate" && small("remove", "⌫", () => run({ do: "remove" })),
   ];
+}
+
+/** Check mode: what is still to be confirmed, and why; the line stays once nothing is. */
+function confirmLine(state) {
+  const wanted = unconfirmed(state);
+  const asked = state.item.provenance?.filter((one) => one.reasons.length).length;
+  if (!asked) return [];
+  const word = wanted.length ? `to confirm (${wanted.length})` : "nothing left to confirm";
+  return [h("li", { class: "to-confirm" }, h("span", { class: `word${wanted.length ? " warn" : ""}` }, word), h("span", { dir: "auto" }, wanted.map((one) => reasonWords(state, one)).join(" · ")))];
 }
 
 /** Check mode: what annotator 2 changed, one line each, with a way back. */
@@ -97,9 +90,10 @@ export function changeLines(state, run) {
   if (state.mode !== "check" || !state.item.first) return [];
   const name = (span) => `${surfaceOf(state.split, span.start, span.end)} (${typeTitle(state, span.type)})`;
   const flags = state.work.flags.filter((flag) => state.work.spans.some((span) => sameSpan(span, flag)));
-  const lines = changesOf(state.item, state.work).map(({ kind, first, second }) =>
+  const lines = confirmLine(state);
+  lines.push(...changesOf(state.item, state.work).map(({ kind, first, second }) =>
     h("li", {}, h("span", { class: "word" }, kind), h("span", { dir: "auto" }, [first, second].filter(Boolean).map(name).join(" → ")),
-      first && button("put back", { class: "small", tabindex: "-1", press: () => run({ do: "restore", span: first }) })));
+      first && button("put back", { class: "small", tabindex: "-1", press: () => run({ do: "restore", span: first }) }))));
   lines.push(...flags.map((flag) => h("li", {}, h("span", { class: "word warn" }, "flagged"), h("span", { dir: "auto" }, name(flag) + (flag.note ? `: ${flag.note}` : "")))));
   return lines;
 }
@@ -139,8 +133,8 @@ export function createSkip({ skip, close }) {
 }
 
 /** The key help, drawn for a mode. */
-export function drawHelp(root, mode) {
-  const rows = helpRows(mode).map(({ keys, text }) => [h("dt", {}, ...keys.split(/\s{2,}/).map(keycap)), h("dd", {}, text)]);
+export function drawHelp(root, mode, floor) {
+  const rows = helpRows(mode, floor).map(({ keys, text }) => [h("dt", {}, ...keys.split(/\s{2,}/).map(keycap)), h("dd", {}, text)]);
   const colours = "A dashed mark is a suggestion, a filled one is decided. A dotted line in a type's colour is a hint, too uncertain to need a decision: Tab goes to it, Space accepts it. A grey dotted line is a Wikipedia link.";
   replace(root, h("dl", {}, ...rows.flat()), h("p", { class: "quiet" }, mode === "adjudicate" ? "Only what you decide here becomes gold." : colours));
 }
@@ -170,7 +164,7 @@ function whose(saved) {
 }
 
 const DIFFERENCES = { added: "only in mine", deleted: "only in theirs", retyped: "retyped by mine", moved: "other bounds in mine" };
-const OTHER_PARTS = { comment: "comment", flags: "flags", decisions: "decisions", no_entities: "“no entities”" };
+const OTHER_PARTS = { comment: "comment", flags: "flags", decisions: "decisions", no_entities: "“no entities”", example: "example" };
 
 function differenceLines(mine, theirs, name) {
   const spans = changesOf({ first: theirs.spans }, mine).map(({ kind, first, second }) =>

@@ -1,6 +1,6 @@
 // Draws the sentence: tokens, marks around them, the selection, jump hints, and the two annotators' lines.
 import { count, jumpHints, sameBounds, sameSpan } from "./tokens.js";
-import { isProposed, marksOf } from "./marks.js";
+import { isProposed, marksOf, reasonsOf, unconfirmed } from "./marks.js";
 import { focusedMark, selectionOf, typeTitle } from "./model.js";
 import { choiceOf, unitExtent } from "./adjudicate.js";
 import { h } from "./dom.js";
@@ -22,7 +22,7 @@ export function createSentence(root) {
 
   function draw(state, types) {
     const marks = marksOf(state);
-    const signature = JSON.stringify([state.item.task, state.item.text, marks, state.jump, state.work.flags, state.work.decisions, state.mode, types.length]);
+    const signature = JSON.stringify([state.item.task, state.item.text, marks, state.jump, state.work.flags, state.work.decisions, state.mode, types.length, unconfirmed(state)]);
     if (signature !== drawn) {
       drawn = signature;
       build(state, types, marks);
@@ -92,17 +92,36 @@ export function markWords(mark, state) {
   if (isProposed(mark)) return `${mark.kind === "unsure" ? "hint" : "suggested"} ${title}, ${mark.sources.join(" and ")} ${scoreText(mark.score)}`;
   if (mark.kind === "gone") return `deleted ${title}`;
   const flagged = state.work.flags.some((flag) => sameSpan(flag, mark));
-  return flagged ? `${title}, flagged` : title;
+  if (isWanted(state, mark)) return `${title}, to confirm: ${reasonsOf(state.item, mark).join(", ")}`;
+  return flagged ? `${title}, flagged` : mark.origin === "confirmed" ? `${title}, confirmed` : title;
+}
+
+function isWanted(state, mark) {
+  return mark.kind === "span" && unconfirmed(state).some((one) => sameSpan(one, mark));
+}
+
+/** What a mark's caption says beside its type. */
+function captionMore(mark, state, was) {
+  if (isProposed(mark)) return `${mark.sources.join(", ")} ${scoreText(mark.score)}`;
+  if (state.work.flags.some((flag) => sameSpan(flag, mark))) return "flagged";
+  return was ? `was ${typeTitle(state, was.type)}` : "";
+}
+
+/** A mark's type as its caption says it; a sign says whether it is confirmed, of one width, so that nothing moves. */
+function captionWord(mark, state) {
+  const title = typeTitle(state, mark.type);
+  if (mark.kind === "gone") return `deleted: ${title}`;
+  if (isProposed(mark)) return `${title}?`;
+  if (isWanted(state, mark)) return `${title} ○`;
+  return mark.origin === "confirmed" && state.mode === "check" ? `${title} ✓` : title;
 }
 
 function markNode(mark, inner, state, types) {
-  const title = typeTitle(state, mark.type);
   const flagged = state.work.flags.some((flag) => sameSpan(flag, mark));
   const was = state.mode === "check" && (state.item.first ?? []).find((one) => sameBounds(one, mark) && one.type !== mark.type);
-  const classes = ["mark", mark.kind, colourOf(types, mark.type), flagged && "flagged", mark.origin === "kept" && "given", asAgreed(mark, state) && "agreed"];
-  const more = isProposed(mark) ? `${mark.sources.join(", ")} ${scoreText(mark.score)}` : flagged ? "flagged" : was ? `was ${typeTitle(state, was.type)}` : "";
-  const word = mark.kind === "gone" ? `deleted: ${title}` : isProposed(mark) ? `${title}?` : title;
-  const caption = h("span", { class: "cap", dir: "ltr", "aria-hidden": "true" }, word, more && h("span", { class: "more" }, more));
+  const classes = ["mark", mark.kind, colourOf(types, mark.type), flagged && "flagged", ["kept", "confirmed"].includes(mark.origin) && "given", isWanted(state, mark) && "wanted", asAgreed(mark, state) && "agreed"];
+  const more = captionMore(mark, state, was);
+  const caption = h("span", { class: "cap", dir: "ltr", "aria-hidden": "true" }, captionWord(mark, state), more && h("span", { class: "more" }, more));
   const props = { class: classes.filter(Boolean).join(" "), role: "group", "aria-label": markWords(mark, state), data: { start: mark.start } };
   return h("span", props, ...inner, caption);
 }

@@ -4,10 +4,11 @@ import { openItem, reduce } from "./model.js";
 import { snapshotOf } from "./marks.js";
 
 const UNDO_KEPT = 20;
+const RECENT_KEPT = 5;
 
-/** `memory` keeps the sentence submitted last over a reload: {load, keep}, of this tab alone. */
+/** `memory` keeps the sentences submitted last over a reload: {load, keep}, of this tab alone. */
 export function createSession({ payload, outbox, sender, effort, memory = { load: () => null, keep: () => {} } }) {
-  const session = { payload, state: null, base: 0, previous: null, notice: "", refused: "", restored: false };
+  const session = { payload, state: null, base: 0, recent: [], notice: "", refused: "", restored: false };
   const finished = new Map(); // task → revision of my last submit or skip, so that an older list cannot bring it back
   const titles = () => Object.fromEntries((session.payload.types ?? []).map((type) => [type.name, type.title]));
 
@@ -48,15 +49,16 @@ export function createSession({ payload, outbox, sender, effort, memory = { load
     const event = put(kind, extra);
     const { item, work, past, opened } = session.state;
     if (event) finished.set(event.task, event.revision);
-    remember({ item, work, past: past.slice(-UNDO_KEPT), mode: session.payload.mode, revision: event?.revision ?? item.revision, opened });
+    const last = { item, work, past: past.slice(-UNDO_KEPT), mode: session.payload.mode, revision: event?.revision ?? item.revision, opened, kind };
+    remember([last, ...session.recent.filter((other) => other.item.task !== item.task)].slice(0, RECENT_KEPT));
     session.notice = "";
     open(queue()[0]);
     sender.now();
   }
 
-  function remember(last) {
-    session.previous = last;
-    memory.keep(last);
+  function remember(recent) {
+    session.recent = recent;
+    memory.keep(recent);
   }
 
   /** Apply an action of the model; true when the item was left. */
@@ -77,13 +79,13 @@ export function createSession({ payload, outbox, sender, effort, memory = { load
 
   session.skip = (reason) => session.state && advance("skip", { reason });
 
-  /** Bring the last submitted sentence back on the screen. */
-  session.reopen = () => {
-    const last = session.previous;
+  /** Bring a submitted sentence back on the screen: the last one, or one before it. */
+  session.reopen = (place = 0) => {
+    const last = session.recent[place];
     if (!last) return false;
     const base = finished.get(last.item.task) ?? last.revision;
     finished.delete(last.item.task);
-    remember(null);
+    remember(session.recent.filter((other) => other !== last));
     session.base = base;
     session.state = { ...openItem(last.item, last.mode, titles(), last.work, session.payload.rules), past: last.past };
     session.notice = last.opened === "refuse" ? "Open suggestions were refused at submit: Ctrl+Z brings them back." : "";
@@ -136,12 +138,21 @@ export function createSession({ payload, outbox, sender, effort, memory = { load
   }
 
   /** Take over what may change while somebody works: the notes and, when the domain's types change, suggestions and links. */
-  function follow({ notes, suggestions, links }) {
+  function follow({ notes, suggestions, links, provenance }) {
     const { item, titles: before } = session.state;
     const now = titles();
     const same = JSON.stringify(now) === JSON.stringify(before);
-    session.state = { ...session.state, titles: now, item: { ...item, notes, ...(same ? {} : { suggestions, links }) } };
+    session.state = { ...session.state, titles: now, item: { ...item, notes, provenance, ...(same ? {} : { suggestions, links }) } };
   }
+
+  /** Leave a sentence that waits for an answer for the next one, if there is one. */
+  session.setAside = (task, notice) => {
+    if (session.state?.item.task === task) {
+      const items = queue();
+      open(items.find((item) => item.task !== task) ?? items[0]);
+    }
+    session.notice = notice;
+  };
 
   /** Drop refused work on the open item and show what is saved. */
   session.letGo = () => {
@@ -180,9 +191,9 @@ export function createSession({ payload, outbox, sender, effort, memory = { load
   const { acked, rejected } = outbox.answer(payload);
   acked.forEach(noteAck);
   rejected.forEach(noteRejection);
-  const last = memory.load();
   // What is among the sentences again was reopened elsewhere: its work is newer than what this tab remembers.
-  if (last && last.mode === payload.mode && !queue().some((item) => item.task === last.item.task)) session.previous = last;
+  const reopened = (last) => queue().some((item) => item.task === last.item.task);
+  session.recent = (memory.load() ?? []).filter((last) => last.mode === payload.mode && !reopened(last));
   open(queue()[0]);
   return session;
 }

@@ -15,6 +15,16 @@ export async function exchange({ fetch, url, token, limit = 10000 }, message) {
   return { trouble: { kind: reply.status === 401 ? "signed-out" : reply.status < 500 ? barred : "offline", words: problem } };
 }
 
+/** Get what is shown beside the sentences, as JSON; null if that failed: nothing of a person's work is in it. */
+export async function fetched({ fetch, url, limit = 10000 }) {
+  try {
+    const reply = await fetch(url, { headers: { accept: "application/json" }, signal: AbortSignal.timeout(limit) });
+    return reply.ok ? await reply.json() : null;
+  } catch {
+    return null;
+  }
+}
+
 /**
  * A post that waits for its answer before the next: a slow server is not asked more and more often. What came up
  * meanwhile is in the outbox; `again` sends it.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -52,7 +53,7 @@ def suffixes() -> list[str]:
 
 def format_choice(key: str) -> str | None:
     """Ask for the format of files; None means to detect it for each file."""
-    names = {"": "detect"} | {id_: f"{id_} – {get_format(id_).title}" for id_ in format_ids()}
+    names = {"": "detect automatically"} | {id_: f"{id_} – {get_format(id_).title}" for id_ in format_ids()}
     return st.selectbox("Format", list(names), format_func=names.__getitem__, key=key) or None
 
 
@@ -69,45 +70,75 @@ def type_map_choice(key: str) -> dict[str, Any]:
     return load_type_map(chosen).options if chosen else {}
 
 
-def import_view(actor: Actor, campaign: CampaignView) -> None:
-    """Draw the upload, what the files hold, and the button that brings them in."""
-    skipped_last_time()
+@dataclass(frozen=True, slots=True)
+class ChosenFiles:
+    """Uploaded files and how they are to be read: the options of `import_files`."""
+
+    files: Sequence[UploadedFile]
+    reading: Mapping[str, Any]
+
+    @property
+    def named(self) -> list[tuple[str, bytes]]:
+        """The files as names with their bytes."""
+        return [(file.name, file.getvalue()) for file in self.files]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """What names these uploads in this session."""
+        return tuple(file.file_id for file in self.files)
+
+
+def ask_files(prefix: str, scope: object, turn: int, *, folded: bool = False) -> ChosenFiles:
+    """Draw the upload and how files are read, the rarer choices `folded` away.
+
+    Keys begin with `prefix`, and a new `turn` empties the upload.
+    """
     left, right = st.columns([3, 2], gap="medium")
     with left:
-        # A new key empties the uploader once its files are in.
-        turn = st.session_state.setdefault(_ROUND, 0)
         files = st.file_uploader(
             "Files (UTF-8)",
             type=suffixes(),
             accept_multiple_files=True,
-            key=f"data:files:{turn}",
+            key=f"{prefix}:files:{turn}",
             max_upload_size=exchange.MAX_BYTES // 1_000_000,
             help=f"{exchange.MAX_BYTES // 1_000_000} MB a file, {uploads.MOST_BYTES // 1_000_000} MB in all.",
         )
     with right:
-        format = format_choice("data:format")
-        options = type_map_choice("data:type-map") | _format_options(format)
+        rarer = st.container()
         split = st.selectbox(
-            "Split", list(SPLIT_WORDS), format_func=SPLIT_WORDS.__getitem__, key=f"data:into:{campaign.id}"
+            "Split", list(SPLIT_WORDS), format_func=SPLIT_WORDS.__getitem__, key=f"{prefix}:into:{scope}"
         )
         annotation = st.selectbox(
             "Annotation in the files",
             list(_ANNOTATION_WORDS),
             format_func=_ANNOTATION_WORDS.__getitem__,
-            key=f"data:annotation:{campaign.id}",
+            key=f"{prefix}:annotation:{scope}",
             help="Models are trained and scored on gold: choose it for what people have finished.",
         )
+        last = st.popover("How they are read") if folded else st.container()
+    with last if folded else rarer:
+        format = format_choice(f"{prefix}:format")
+        options = type_map_choice(f"{prefix}:type-map") | _format_options(format, prefix)
+    with last:
         skip_bad = st.toggle(
             "Skip bad sentences",
-            key=f"data:skip:{campaign.id}",
+            key=f"{prefix}:skip:{scope}",
             help="Off: one fault rejects all files. On: bad sentences are left out and listed.",
         )
-    if not files:
-        _examples()
+    reading = {"format": format, "split": split, "annotation": annotation, "skip_bad": skip_bad, "options": options}
+    return ChosenFiles(files or (), reading)
+
+
+def import_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the upload, what the files hold, and the button that brings them in."""
+    skipped_last_time()
+    # A new key empties the uploader once its files are in.
+    chosen = ask_files("data", campaign.id, st.session_state.setdefault(_ROUND, 0))
+    if not chosen.files:
+        examples()
         return
     with shell.shown_errors():
-        types = campaign.domain.type_names if annotation != exchange.NONE else None
-        fit = _look(files, format, types, options, skip_bad)
+        fit = look(chosen, campaign.domain.type_names)
         if st.button(f"Import into {as_text(campaign.name)}", type="primary", disabled=not fit):
             with st.spinner("Reading, checking, pre-annotating …"):
                 outcome = out_of_process.call(
@@ -115,46 +146,40 @@ def import_view(actor: Actor, campaign: CampaignView) -> None:
                     shell.store(),
                     actor,
                     campaign.id,
-                    [(file.name, file.getvalue()) for file in files],
-                    format=format,
-                    split=split,
-                    annotation=annotation,
-                    skip_bad=skip_bad,
-                    options=options,
+                    chosen.named,
+                    **chosen.reading,
                 )
             _finish(outcome)
 
 
-def _format_options(format: str | None) -> dict[str, Any]:
+def _format_options(format: str | None, prefix: str) -> dict[str, Any]:
     if format != "plain":
         return {}
     pieces = {"lines": "one sentence per line", "paragraphs": "paragraphs, to be split into sentences"}
-    return {"split": st.radio("The text is", list(pieces), format_func=pieces.__getitem__, key="data:pieces")}
+    return {"split": st.radio("The text is", list(pieces), format_func=pieces.__getitem__, key=f"{prefix}:pieces")}
 
 
-def _examples() -> None:
+def examples() -> None:
+    """Show what files of each format look like."""
     with st.expander("What such files look like"):
         for id_ in format_ids():
             known = get_format(id_)
             st.caption(f"{known.title} · {' '.join(known.suffixes)}")
             if known.example:
-                st.code(known.example, language=None)
+                st.code(known.example, language=None, wrap_lines=True)
 
 
-def _look(
-    files: Sequence[UploadedFile],
-    format: str | None,
-    types: Sequence[str] | None,
-    options: dict[str, Any],
-    skip_bad: bool,
-) -> bool:
-    """Show what each file or group of files holds and what is wrong; return whether they can be imported."""
+def look(chosen: ChosenFiles, types: Sequence[str]) -> bool:
+    """Show what each file or group of files holds and what is wrong for these types; return whether they fit."""
+    files, format, options = chosen.files, chosen.reading["format"], chosen.reading["options"]
+    skip_bad = chosen.reading["skip_bad"]
+    wanted = types if chosen.reading["annotation"] != exchange.NONE else None
     rows: list[dict[str, str | int]] = []
     problems: list[str] = []
     refused: list[str] = []
     for known, indices in group_files([file.name for file in files], format):
         group = [files[index] for index in indices]
-        seen = _seen(group, known, types, options)
+        seen = _seen(group, known, wanted, options)
         if isinstance(seen, BadInput):
             refused.append(_short(seen))
             problems.extend(seen.problems)

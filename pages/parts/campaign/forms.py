@@ -1,4 +1,4 @@
-"""Forms of the campaigns screen: a new one, an imported one, and everything that can be changed in one."""
+"""Forms of the campaigns screen: an imported one, and everything that can be changed in one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from pages.components.marked_text import as_text
 from pages.components.under_way import cancel_button, worker_line
 from pages.parts.campaign.exchange import download_campaign
 from workbench import out_of_process
-from workbench.accounts import accounts
 from workbench.accounts.actors import Actor
-from workbench.accounts.roles import LABELLERS
 from workbench.campaigns import campaigns, domains
 from workbench.campaigns import settings as campaign_settings
 from workbench.campaigns.campaigns import CampaignView
@@ -26,43 +24,10 @@ from workbench.jobs import queue
 from workbench.settings import settings_of
 from workbench.suggestions import gazetteers
 
-_JOB_WORDS = {"queued": "waiting", "running": "running", "done": "done", "failed": "failed", "cancelled": "cancelled"}
+_JOB_WORDS = {"queued": "queued", "running": "running", "done": "done", "failed": "failed", "cancelled": "cancelled"}
 _JOB_KINDS = {"preannotate": "from links and names", "score_pool": "with a model"}
 _ROUND = "campaigns:round"
 _COLUMNS = 3
-
-
-def new_view(actor: Actor) -> None:
-    """Draw the form for a new campaign."""
-    known = {domain.name: domain for domain in domains.list_domains(shell.store(), actor)}
-    people = _people(actor)
-    # Researchers and admins see every campaign anyway.
-    workers = [
-        person.id for person in accounts.list_people(shell.store(), actor) if person.active and person.role in LABELLERS
-    ]
-    turn = st.session_state.setdefault(_ROUND, 0)
-    with st.form(f"campaigns:new:{turn}"):
-        left, right = st.columns(2)
-        name = left.text_input("Name", max_chars=100)
-        domain = right.selectbox("Domain", list(known), format_func=lambda key: f"{known[key].title} ({key})")
-        members = st.multiselect(
-            "Members", list(people), default=workers, format_func=people.__getitem__, placeholder="Choose people"
-        )
-        settings = _rules(actor, f"new:{turn}")
-        for spec in campaign_settings.fields("new"):
-            settings[spec.name] = _input(spec, spec.default, f"campaigns:{spec.name}:new:{turn}", {})
-        pressed = st.form_submit_button("Create the campaign", type="primary")
-    if pressed:
-        with shell.shown_errors():
-            campaigns.create_campaign(
-                shell.store(),
-                actor,
-                name=name,
-                domain=domains.get_domain(shell.store(), domain),
-                member_ids=members,
-                **settings,
-            )
-            _made(name.strip())
 
 
 def zip_view(actor: Actor) -> None:
@@ -90,7 +55,7 @@ def _made(name: str) -> None:
 
 
 def change_view(actor: Actor, known: Sequence[CampaignView]) -> None:
-    """Draw the choice of a campaign, then its rules, members, suggestions and end."""
+    """Draw the choice of a campaign, then its rules, members, suggestions and end; a researcher changes some."""
     named = {view.id: view for view in known}
     if st.session_state.get("campaigns:which") not in named:
         st.session_state["campaigns:which"] = known[0].id
@@ -98,29 +63,39 @@ def change_view(actor: Actor, known: Sequence[CampaignView]) -> None:
         st.selectbox("Campaign to change", list(named), format_func=lambda id_: named[id_].name, key="campaigns:which")
     ]
     # Tabs would fall back to the first one whenever a note appears above them.
+    parts = list(_PARTS) if actor.role == "admin" else list(_RESEARCHERS)
     part = st.segmented_control(
-        "What to change", list(_PARTS), default="Rules", required=True, key="campaigns:part", width="content"
+        "What to change", parts, default=parts[0], required=True, key="campaigns:part", width="content"
     )
     _PARTS[part](actor, chosen)
 
 
-def _rules(actor: Actor, key: str, now: CampaignView | None = None) -> dict[str, Any]:
-    """Draw the settings that a new campaign and a changed one share; return them by name."""
+def _rules(actor: Actor, key: str, now: CampaignView) -> dict[str, Any]:
+    """Draw the settings that can be changed; return them by name."""
     specs, asked = campaign_settings.fields("rules"), {}
-    offered = {"gazetteer": [view.name for view in gazetteers.list_gazetteers(shell.store(), actor)]}
+    offered = gazetteers_here(actor)
     for first in range(0, len(specs), _COLUMNS):
         row = specs[first : first + _COLUMNS]
         for column, spec in zip(st.columns(_COLUMNS, vertical_alignment="bottom"), row, strict=False):
-            value = spec.default if now is None else getattr(now, spec.name)
             with column:
-                asked[spec.name] = _input(spec, value, f"campaigns:{spec.name}:{key}", offered)
+                value = getattr(now, spec.name)
+                asked[spec.name] = setting_input(spec, value, f"campaigns:{spec.name}:{key}", offered)
     return asked
 
 
-def _input(spec: Field[Any], value: Any, key: str, offered: Mapping[str, Sequence[str]]) -> Any:
-    """Draw the input of one setting; return what it holds."""
+def gazetteers_here(actor: Actor) -> dict[str, list[str]]:
+    """Return what `setting_input` offers: the gazetteers of the home folder that can be opened."""
+    known = gazetteers.list_gazetteers(shell.store(), actor)
+    return {"gazetteer": [view.name for view in known if not view.problem]}
+
+
+def setting_input(
+    spec: Field[Any], value: Any, key: str, offered: Mapping[str, Sequence[str]], *, tooltip: bool = True
+) -> Any:
+    """Draw the input of one setting, with what it means as a tooltip; return what it holds."""
     meta = spec.metadata
-    label, shared = meta["label"], {"key": key, "help": meta["help"]}
+    label = meta["label"]
+    shared: dict[str, Any] = {"key": key, "help": meta["help"] if tooltip else None}
     if spec.name in offered:  # a value that is set can still be chosen even if it no longer exists
         values = list(dict.fromkeys(["", *offered[spec.name], value or ""]))
         return st.selectbox(
@@ -153,14 +128,17 @@ def _change_rules(actor: Actor, campaign: CampaignView) -> None:
             st.rerun()
 
 
-def _people(actor: Actor) -> dict[int, str]:
-    people = accounts.list_people(shell.store(), actor)
-    return {person.id: f"{person.display_name} · {person.role}" for person in people if person.active}
+def people_names(actor: Actor) -> dict[int, str]:
+    """Name everybody who can become a member, with the role, by id."""
+    return {
+        person.id: f"{person.display_name} · {person.role}"
+        for person in campaigns.possible_members(shell.store(), actor)
+    }
 
 
 def _change_members(actor: Actor, campaign: CampaignView) -> None:
     closed = {member.id: f"{member.display_name} · account closed" for member in campaign.members if not member.active}
-    people = _people(actor) | closed
+    people = people_names(actor) | closed
     with st.form(f"campaigns:members:{campaign.id}"):
         chosen = st.multiselect(
             "Members",
@@ -270,3 +248,5 @@ _PARTS = {
     "Pre-annotation": _preannotation,
     "Domain and archive": _domain_and_end,
 }
+_RESEARCHERS = ("Members", "Pre-annotation")
+"""What a researcher changes; rules, domain and archive are an admin's."""

@@ -95,7 +95,7 @@ def shares_view(actor: Actor, campaign: CampaignView, found: Overview, report: H
 
 
 def agreement_view(actor: Actor, campaign: CampaignView, found: Overview, report: HtmlReport) -> None:
-    """Draw agreement on the blind share, with coverage and interval, and words where it is undefined."""
+    """Draw agreement on the blind share, with coverage and interval, and what became of spans in the other checks."""
     blind = found.blind
     covered = "" if blind.coverage is None else f", {100 * blind.coverage:.0f} % of the {blind.checked} checked ones"
     line = f"Measured on {blind.sentences} sentences checked blind{covered}; {blind.planned} are planned."
@@ -120,6 +120,13 @@ def agreement_view(actor: Actor, campaign: CampaignView, found: Overview, report
         ]
     )
     st.dataframe(report.table(table), hide_index=True)
+    looked = found.looked
+    if looked.spans:
+        line = (
+            f"In the other checks annotator 2 saw {looked.spans} spans: confirmed {looked.confirmed} one by one, "
+            f"changed {looked.changed}, flagged {looked.flagged}, and sent {looked.left} on with their sentence."
+        )
+        st.caption(report.text(line, caption=True))
 
 
 def _interval(measure: Measure) -> str:
@@ -133,11 +140,12 @@ def suggestions_view(actor: Actor, campaign: CampaignView, found: Overview, repo
     if not found.acceptance:
         st.info(report.text("No sentence with suggestions has been submitted yet."))
         return
+    titles = campaign.domain.titles
     table = pd.DataFrame(
         [
             {
                 "source": row.source,
-                "type": row.type,
+                "type": titles.get(row.type, row.type),
                 "suggested": row.total,
                 "accepted unchanged": _share(row.accepted, row.total),
                 "accepted": row.accepted,
@@ -199,7 +207,7 @@ def _share(part: int, whole: int) -> str:
 
 VIEWS = {
     "Progress": progress_view,
-    "The four shares": shares_view,
+    "Comparison with the paper": shares_view,
     "Agreement": agreement_view,
     "Suggestions": suggestions_view,
     "Effort": effort_view,

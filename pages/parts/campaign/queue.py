@@ -1,4 +1,4 @@
-"""The views of the page Queue: what comes next, the turns so far, the rules."""
+"""The views of the page Queue: what comes next, the rounds so far, the rules."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.campaigns import CampaignView
 from workbench.campaigns.round_settings import RoundSettings
-from workbench.data import datasets
-from workbench.runs import encoders, rounds
+from workbench.runs import encoders, rounds, source_corpora
 from workbench.runs.rounds import QueueState, RoundView
 
 _SECONDS_BETWEEN_LOOKS = 2
-_STATES = {"queued": "waiting", "running": "running", "done": "done", "failed": "failed", "cancelled": "cancelled"}
-_TURNS_IN_WORDS = 5
+_STATES = {"queued": "queued", "running": "running", "done": "done", "failed": "failed", "cancelled": "cancelled"}
+_ROUNDS_IN_WORDS = 5
 _OWN = "own mixture"
 _NONE = "none: the order of import"
 _USUAL = read_strategy(RECOMMENDED)
@@ -32,7 +31,7 @@ _WORDS = {_USUAL.functions: f"recommended: {_USUAL.functions}"}
 
 
 def state_line(actor: Actor, campaign: CampaignView) -> None:
-    """Show in one line what orders the queue and when the next run is due, or how far the turn under way is."""
+    """Show in one line what orders the queue and when the next run is due, or how far the round under way is."""
     busy = rounds.queue_state(shell.store(), actor, campaign.id).round_id is not None
     st.fragment(_state_line, run_every=_SECONDS_BETWEEN_LOOKS if busy else None)(actor, campaign, busy)
     rules = rounds.round_settings(shell.store(), actor, campaign.id)
@@ -54,7 +53,7 @@ def _state_line(actor: Actor, campaign: CampaignView, was_busy: bool) -> None:
 
 def _cancel(actor: Actor, campaign: CampaignView, state: QueueState) -> None:
     if cancel_button(
-        "Cancel this turn",
+        "Cancel this round",
         asked=state.cancelling,
         key=f"queue:cancel:{state.round_id}",
         help="And the run it waits for. The queue keeps its order; finished scores are kept.",
@@ -113,26 +112,26 @@ def next_view(actor: Actor, campaign: CampaignView) -> None:
 
 
 def rounds_view(actor: Actor, campaign: CampaignView) -> None:
-    """Draw the turns so far, newest first, with their notes."""
-    turns = rounds.list_rounds(shell.store(), actor, campaign.id)
-    if not turns:
-        st.info("No turn yet. Under Rules, choose a strategy, or how much new gold starts a retraining.")
+    """Draw the rounds so far, newest first, with their notes."""
+    listed = rounds.list_rounds(shell.store(), actor, campaign.id)
+    if not listed:
+        st.info("No round yet. Under Rules, choose a strategy, or how much new gold starts a retraining.")
         return
     when = st.column_config.DatetimeColumn(format="D MMM, HH:mm")
-    report = HtmlReport("Turns", [campaign.name])
-    rows = pd.DataFrame([_row(round_) for round_ in turns])
+    report = HtmlReport("Rounds", [campaign.name])
+    rows = pd.DataFrame([_row(round_) for round_ in listed])
     st.dataframe(report.table(rows), hide_index=True, column_config={"When": when}, placeholder="–")
-    for index, round_ in enumerate(turns):
+    for index, round_ in enumerate(listed):
         for note in round_.notes:
-            line = report.text(f"Turn {round_.id}: {note}", caption=True)
-            if index < _TURNS_IN_WORDS:
+            line = report.text(f"Round {round_.id}: {note}", caption=True)
+            if index < _ROUNDS_IN_WORDS:
                 st.caption(as_text(line))
-    report_download(lambda: report, name=f"turns-{campaign.id}")
+    report_download(lambda: report, name=f"rounds-{campaign.id}")
 
 
 def _row(round_: RoundView) -> dict[str, Any]:
     return {
-        "Turn": round_.id,
+        "Round": round_.id,
         "When": round_.created_at,
         "State": _STATES[round_.state],
         "Gold": round_.gold,
@@ -175,7 +174,7 @@ def rules_view(actor: Actor, campaign: CampaignView) -> None:
         )  # fmt: skip
         # New widget keys: the recipe form starts again from what is now saved.
         st.session_state[f"queue:round:{campaign.id}"] = st.session_state.get(f"queue:round:{campaign.id}", 0) + 1
-        shell.note("The rules are saved. The queue itself changes with the next turn.")
+        shell.note("The rules are saved. The queue itself changes with the next round.")
         st.rerun()
     if not may:
         st.caption("Researchers and admins change these.")
@@ -236,7 +235,7 @@ def _functions(column: Any, campaign: CampaignView, before: str, may: bool) -> s
         )
     if chosen == _USUAL.functions:
         column.caption(
-            "Uncertain sentences: the most typical one of each cluster of similar ones. Try it out under Saved."
+            "Uncertain sentences: the most typical one of each cluster of similar ones. Try it out under Savings."
         )
     return "" if chosen == _NONE else chosen
 
@@ -244,7 +243,7 @@ def _functions(column: Any, campaign: CampaignView, before: str, may: bool) -> s
 def _recipe(actor: Actor, campaign: CampaignView, now: dict[str, Any]) -> dict[str, Any]:
     from crossner_core.training.recipe import Recipe, effective
 
-    sources = [view.name for view in datasets.list_datasets(shell.store(), actor)]
+    sources = source_corpora.list_sources(shell.store(), actor, without_campaign=campaign.id)
     names = encoders.encoder_names(shell.store(), actor)
     st.caption(as_text(f"Now: {now or 'the default recipe'}."))
     before = Recipe.from_dict(now)

@@ -47,10 +47,10 @@ def dataset_view(actor: Actor, sets: Sequence[DatasetView], names: Sequence[str]
     split = second.selectbox("Split", splits, index=len(splits) - 1, key=f"coverage:split:{name}")
     known = [domain.name for domain in domains.list_domains(shell.store(), actor)]
     own = known.index(dataset.domain_name) if dataset.domain_name in known else 0
-    domain = third.selectbox("Its types are those of", known, index=own, key=f"coverage:domain:{name}")
+    domain = third.selectbox("Domain", known, index=own, key=f"coverage:domain:{name}")
     gazetteer = choose_gazetteer(names)
     hashes = {view.name: view.hash for view in gazetteers.list_gazetteers(shell.store(), actor)}
-    with st.spinner("Looking …"):
+    with st.spinner("Pre-annotating …"):
         return _looked_through(
             shell.store(),
             actor,
@@ -102,8 +102,10 @@ def draw(view: CoverageView, *, about: Sequence[str]) -> None:
     report.text(counted, caption=True)
     if not overall.gold and not overall.suggested:
         return
-    colours = {kind.name: kind.color for kind in view.domain.types}
-    figure, by_type = coverage_figure(table.per_type, colours), coverage_table(table.per_type, "type")
+    titles = view.domain.titles
+    colours = {titles[kind.name]: kind.color for kind in view.domain.types}
+    rows = {titles.get(name, name): row for name, row in table.per_type.items()}
+    figure, by_type = coverage_figure(rows, colours), coverage_table(rows, "type")
     saved_figure(figure, by_type, name="coverage")
     _table(by_type)
     report.figure(figure)

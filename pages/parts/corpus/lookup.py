@@ -20,6 +20,7 @@ from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.campaigns import CampaignView
 from workbench.data import browsing
+from workbench.data.searching import Search
 from workbench.suggestions import gazetteers
 from workbench.suggestions.gazetteers import CandidateView, GazetteerView, SentenceExplained
 
@@ -83,7 +84,7 @@ def _chosen(actor: Actor, campaign: CampaignView | None) -> Sentence | None:
         return sentence if sentence is not None and sentence.tokens else None
     left, right = st.columns([1, 3])
     wanted = left.text_input("Contains", max_chars=200, key=f"gazetteer:contains:{campaign.id}")
-    sentences = browsing.browse(shell.store(), actor, campaign.id, text=wanted, limit=_CHOICES)
+    sentences = browsing.browse(shell.store(), actor, campaign.id, Search(text=wanted), limit=_CHOICES)
     texts = {line.id: line.text for line in sentences.lines}
     if not texts:
         st.info("No sentence of the campaign contains this." if wanted else "The campaign has no sentences yet.")

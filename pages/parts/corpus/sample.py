@@ -24,7 +24,7 @@ def sample_view(actor: Actor, one: CorpusView) -> None:
     """Draw the plan and a preview of its result; add the sentences on request."""
     campaign = shell.current_campaign(actor)
     if campaign is None:
-        st.info("There is no campaign yet. An admin makes one under Campaigns.")
+        st.info("There is no campaign yet. Make one under New campaign.")
         return
     domain = campaign.domain
     plan = _plan(one, campaign, domain)
@@ -62,28 +62,30 @@ def _plan(corpus: CorpusView, campaign: CampaignView, domain: Domain) -> Samplin
     first = st.columns(4)
     count = first[0].number_input("Sentences", 1, sampling.MOST, 100, help=_doc("count"), key="sample:count")
     seed = first[1].number_input("Seed", 0, 2**31 - 1, 0, help=_doc("seed"), key="sample:seed")
-    split = first[2].selectbox("Into", sampling.INTO, help=_doc("split"), key=f"sample:split:{campaign.id}")
-    page = first[3].number_input("From one page, at most", 0, 10_000, 0, help=_doc("per_page"), key="sample:per_page")
-    second = st.columns(4)
-    low = second[0].number_input("Tokens, at least", 1, 10_000, 5, help=_doc("min_tokens"), key="sample:min_tokens")
-    high = second[1].number_input("Tokens, at most", 1, 10_000, 80, help=_doc("max_tokens"), key="sample:max_tokens")
-    links = second[2].number_input("Links, at least", 0, 1000, 0, help=_doc("min_links"), key="sample:min_links")
+    split = first[2].selectbox("Split", sampling.INTO, help=_doc("split"), key=f"sample:split:{campaign.id}")
+    page = first[3].number_input("Maximum per page", 0, 10_000, 0, help=_doc("per_page"), key="sample:per_page")
+    filters = st.expander("Filters: length, links, similarity, text and types", key="sample:filters")
+    second = filters.columns(4)
+    low = second[0].number_input("Minimum tokens", 1, 10_000, 5, help=_doc("min_tokens"), key="sample:min_tokens")
+    high = second[1].number_input("Maximum tokens", 1, 10_000, 80, help=_doc("max_tokens"), key="sample:max_tokens")
+    links = second[2].number_input("Minimum links", 0, 1000, 0, help=_doc("min_links"), key="sample:min_links")
     share = second[3].number_input(
-        "Likeness left out, %", 30, 100, 80, step=5, help=_doc("threshold"), key="sample:threshold"
+        "Similarity threshold, %", 30, 100, 80, step=5, help=_doc("threshold"), key="sample:threshold"
     )
-    third = st.columns(3)
+    third = filters.columns(3)
     text = third[0].text_input("Sentence contains", max_chars=200, help=_doc("text"), key="sample:text")
     title = third[1].text_input("Page title contains", max_chars=200, help=_doc("title"), key="sample:title")
     section = third[2].text_input("Section contains", max_chars=200, help=_doc("section"), key="sample:section")
     mentions, types = 0, list[str]()
     if corpus.domain is not None:
-        fourth = st.columns([1, 3])
+        fourth = filters.columns([1, 3])
         mentions = fourth[0].number_input(
-            "Suggestions, at least", 0, 1000, 0, help=_doc("min_mentions"), key="sample:min_mentions"
+            "Minimum suggestions", 0, 1000, 0, help=_doc("min_mentions"), key="sample:min_mentions"
         )
         types = fourth[1].multiselect(
-            "of these types",
+            "Types of suggestions",
             domain.type_names,
+            format_func=domain.titles.__getitem__,
             placeholder="any",
             help=_doc("types"),
             key=f"sample:types:{campaign.id}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 
 import pandas as pd
@@ -15,8 +16,13 @@ from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text, marked_sentence
 from pages.components.rows import opening_row, rows_html
 from pages.components.saved_figure import saved_figure
+from pages.parts.model.runs_of import colours_by_title
+from pages.parts.work.opening import hit_in_address, offer_opening
 from workbench.accounts.actors import Actor
+from workbench.accounts.roles import LABELLERS
 from workbench.campaigns.campaigns import CampaignView
+from workbench.labelling.opening import opening as opening_of
+from workbench.labelling.opening import sentence_ids
 from workbench.reports import comparing
 from workbench.reports.comparing import Comparison, Disagreement
 from workbench.runs import adaptation
@@ -37,7 +43,9 @@ def compare_view(actor: Actor, campaign: CampaignView) -> None:
         st.info("Choose two different runs.")
         return
     comparison = _compared(shell.store(), actor, (first.id, second.id), split, (first.finished_at, second.finished_at))
-    domain = campaign.domain
+    domain, titles = campaign.domain, campaign.domain.titles
+    titled = tuple(replace(row, type=titles.get(row.type, row.type)) for row in comparison.types)
+    comparison = replace(comparison, types=titled)
     report = HtmlReport(f"Run {second.id} against run {first.id}", [campaign.name])
     for run in (first, second):
         report.text(run.title)
@@ -45,6 +53,8 @@ def compare_view(actor: Actor, campaign: CampaignView) -> None:
     _by_type(comparison, domain, report)
     _recipes(comparison, report)
     _sentences(comparison, domain, report)
+    if actor.role in LABELLERS:
+        _open(actor, campaign, comparison)
     report_download(lambda: report, name=f"compare-{first.id}-{second.id}")
 
 
@@ -61,17 +71,26 @@ def _choose(done: tuple[RunView, ...]) -> tuple[RunView, RunView, str | None]:
     ids = {run.id: run for run in done}
     with left:
         first = st.selectbox(
-            "Is this run", list(ids), index=1, format_func=lambda id: run_line(ids[id]), key="compare:first"
+            "First run",
+            list(ids),
+            index=1,
+            format_func=lambda id: run_line(ids[id]),
+            key="compare:first",
+            persist_state="session",
         )
     with right:
         second = st.selectbox(
-            "worse than this one?", list(ids), format_func=lambda id: run_line(ids[id]), key="compare:second"
+            "Second run",
+            list(ids),
+            format_func=lambda id: run_line(ids[id]),
+            key="compare:second",
+            persist_state="session",
         )
     shared = [
         name for name in ("test", "dev") if all(getattr(ids[id], f"{name}_f1") is not None for id in (first, second))
     ]
     with third:
-        split = st.selectbox("On", shared, key="compare:split") if len(shared) > 1 else None
+        split = st.selectbox("Split", shared, key="compare:split", persist_state="session") if len(shared) > 1 else None
     return ids[first], ids[second], split
 
 
@@ -128,8 +147,7 @@ def _verdict(comparison: Comparison, report: HtmlReport) -> None:
 
 
 def _by_type(comparison: Comparison, domain: Domain, report: HtmlReport) -> None:
-    colours = {kind.name: kind.color for kind in domain.types}
-    figure = comparison_charts.difference_figure(comparison, colours)
+    figure = comparison_charts.difference_figure(comparison, colours_by_title(domain))
     table = comparison_charts.difference_table(comparison)
     title = f"F1 of run {comparison.second} minus F1 of run {comparison.first}, by entity type"
     line = "Lines are 95 % intervals, one per type: with many types, some exclude zero by chance alone."
@@ -176,6 +194,26 @@ def _sentences(comparison: Comparison, domain: Domain, report: HtmlReport) -> No
     st.html(rows_html([_row(disagreement, comparison, domain) for disagreement in comparison.disagreements]))
     report.heading(words)
     report.html(rows_html([_row(disagreement, comparison, domain) for disagreement in comparison.disagreements]))
+
+
+def _open(actor: Actor, campaign: CampaignView, comparison: Comparison) -> None:
+    """Let one of these sentences be opened in the editor, where the campaign has it."""
+    sentences = {item.sentence.content_hash: item.sentence for item in (d.item for d in comparison.disagreements)}
+    ids = sentence_ids(shell.store(), actor, campaign.id, tuple(sentences))
+    texts = {ids[name]: sentence.text for name, sentence in sentences.items() if name in ids}
+    if not texts:
+        return
+    hit = hit_in_address("compare")
+    chosen = st.selectbox(
+        "Open one of these sentences",
+        list(texts),
+        index=list(texts).index(hit) if hit in texts else None,
+        format_func=texts.__getitem__,
+        placeholder="Choose a sentence",
+        key=f"compare:open:{comparison.first}:{comparison.second}:{comparison.split}",
+    )
+    if chosen is not None:
+        offer_opening(actor, campaign, chosen, opening_of(shell.store(), actor, campaign.id, chosen), page="compare")
 
 
 def _row(disagreement: Disagreement, comparison: Comparison, domain: Domain) -> str:

@@ -15,23 +15,29 @@ from workbench.runs import rounds
 _EVERY_TYPE = ""
 
 
-def axis_and_type(points: Sequence[RoundPoint], key: str, *, help: str | None = None) -> tuple[str, str | None]:
+def axis_and_type(
+    points: Sequence[RoundPoint], key: str, titles: Mapping[str, str], *, help: str | None = None
+) -> tuple[str, str | None]:
     """Ask for an axis that all points have, and for one of their entity types; None for all types."""
     types = dict.fromkeys(name for point in points for name in point.per_type)
     with st.container(horizontal=True, vertical_alignment="top"):
         axis = st.segmented_control(
-            "Over", axes_of(points), default=AXES[0], format_func=str.capitalize, key=f"{key}-axis", required=True,
-            help=help,
+            "Horizontal axis", axes_of(points), default=AXES[0], format_func=str.capitalize, key=f"{key}-axis",
+            required=True, help=help,
         )  # fmt: skip
         type_name = st.selectbox(
-            "F1 of", [_EVERY_TYPE, *types], format_func=lambda name: name or "all types", key=f"{key}-type", width=220
+            "Entity type",
+            [_EVERY_TYPE, *types],
+            format_func=lambda name: titles.get(name, name) or "all types",
+            key=f"{key}-type",
+            width=220,
         )
     return axis or AXES[0], type_name or None
 
 
-def measured(type_name: str | None) -> str:
+def measured(type_title: str | None) -> str:
     """Return the title of the y-axis."""
-    return f"F1 of {type_name} on test, %" if type_name else "entity F1 on test, %"
+    return f"F1 of {type_title} on test, %" if type_title else "entity F1 on test, %"
 
 
 def of_chosen_gold(actor: Actor, campaign: CampaignView, gold: Mapping[str, int] | None = None) -> str:

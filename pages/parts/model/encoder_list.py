@@ -25,7 +25,7 @@ from workbench.runs.encoder_library import DAPT, TAGGING, figure, line_text
 from workbench.runs.encoders import EncoderView, PretrainingView
 from workbench.runs.recipe_names import encoder_name
 
-_STATE_WORDS = {"queued": "waiting", "running": "running", "failed": "failed"}
+_STATE_WORDS = {"queued": "queued", "running": "running", "failed": "failed"}
 _MEASURES = {"perplexity": "held-out perplexity", "f1": "held-out F1, %"}
 _TAUGHT_WITH_IT, _FRESH = "the head trained with it", "a fresh head, trained like the first"
 
@@ -69,7 +69,7 @@ def _one_pretraining(actor: Actor, pretraining: PretrainingView) -> None:
     if (
         pretraining.job.state == "failed"
         and actor.role in KEEPERS
-        and st.button("Give up", key=f"encoder:drop-{pretraining.job.id}", help="Removes what it has saved.")
+        and st.button("Discard", key=f"encoder:drop-{pretraining.job.id}", help="Removes what it has saved.")
     ):
         encoders.remove(shell.store(), actor, pretraining.name)
         st.rerun(scope="app")

@@ -50,7 +50,9 @@ def _live_curve(actor: Actor, of: RunsOf) -> None:
             st.info("Choose a method.")
             return
         points = learning.rounds(shell.store(), actor, shown)
-        axis, type_name = axis_and_type([point for line in points.values() for point in line], "curve", help=_AXES_HELP)
+        axis, type_name = axis_and_type(
+            [point for line in points.values() for point in line], "curve", of.titles, help=_AXES_HELP
+        )
         figure, table, words = _curve(of, shown, points, axis, type_name)
         if of.campaign is not None and any(not line.measured_on for line in shown):
             words = f"{words.rstrip()} {of_chosen_gold(actor, of.campaign)}".rstrip()
@@ -97,7 +99,9 @@ def _curve(
     if axis != "sentences":
         words += f"Seeds differ in their {axis}: F1 is interpolated linearly between two sizes."
     return (
-        comparison_charts.learning_figure(lines, axis, what=measured(type_name)),
+        comparison_charts.learning_figure(
+            lines, axis, what=measured(type_name and of.titles.get(type_name, type_name))
+        ),
         comparison_charts.learning_table(lines, axis),
         words,
     )
@@ -110,7 +114,7 @@ def _where_from(shown: Sequence[Series]) -> str:
         words += "Mean over seeds, band: one standard deviation; sentences in random order. "
     for line in (line for line in shown if line.measured_on):
         how = ", then ".join(f"by {text}" if text else "as they were imported" for text in line.strategies)
-        words += f"Turns: all gold at the time, as chosen by the queue ({how}), not drawn at random. "
+        words += f"Rounds: all gold at the time, as chosen by the queue ({how}), not drawn at random. "
         if len(counts := dict.fromkeys(line.measured_on)) > 1:
             words += f"Measured on the gold at the time: {' → '.join(map(str, counts))} sentences. "
     return words
@@ -148,15 +152,17 @@ def growth_view(actor: Actor, campaign: CampaignView) -> None:
         st.caption(as_text(words := _where_from([line]).rstrip()))
         report.text(words, caption=True)
     _types(of, points, report)
-    _errors(of, learning.confusions(shell.store(), actor, line), report)
+    confusions = learning.confusions(shell.store(), actor, line)
+    _errors(of, {size: confusion.renamed(of.titles) for size, confusion in confusions.items()}, report)
     report_download(lambda: report, name=f"growth-{of.key}")
 
 
 def _types(of: RunsOf, points: Sequence[RoundPoint], report: HtmlReport) -> None:
-    names = [name for name in dict.fromkeys(n for point in points for n in point.per_type) if name in of.colours]
-    lines = {name: mean_curve(points, type=name) for name in names}
-    lines = {name: curve for name, curve in lines.items() if any(point.mean for point in curve)}
-    marks = [entity_colour(of.colours[name]).mark for name in lines]
+    names = dict.fromkeys(name for point in points for name in point.per_type)
+    titled = {title: name for name in names if (title := of.titles.get(name, name)) in of.colours}
+    lines = {title: mean_curve(points, type=name) for title, name in titled.items()}
+    lines = {title: curve for title, curve in lines.items() if any(point.mean for point in curve)}
+    marks = [entity_colour(of.colours[title]).mark for title in lines]
     title = "F1 of each entity type"
     figure = comparison_charts.learning_figure(lines, "sentences", colours=marks, what="F1 on test, %")
     table = comparison_charts.learning_table(lines, "sentences")
@@ -170,7 +176,7 @@ def _types(of: RunsOf, points: Sequence[RoundPoint], report: HtmlReport) -> None
 def _errors(of: RunsOf, confusions: Mapping[int, Confusion], report: HtmlReport) -> None:
     if not confusions:
         return
-    fates, title = comparison_charts.fates_figure(confusions), "What becomes of the gold entities"
+    fates, title = comparison_charts.fates_figure(confusions), "Outcome of the gold entities"
     st.markdown(f"**{title}**")
     saved_figure(fates, comparison_charts.fates_table(confusions), name=f"growth-errors-{of.key}")
     report.heading(title)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -99,13 +99,16 @@ def _results(actor: Actor, campaign: CampaignView, view: SimulationsView) -> Non
     by_strategy: dict[str, list[RoundPoint]] = {}
     for point in view.points:
         by_strategy.setdefault(point.strategy, []).append(point)
-    axis, type_name = axis_and_type(view.points, "saved")
-    sentences = _sentences(view.points, type_name)
+    titles = campaign.domain.titles
+    axis, type_name = axis_and_type(view.points, "saved", titles)
+    sentences = _sentences(view.points, titles, type_name)
     summary = f"{_told(view)} {of_chosen_gold(actor, campaign, view.gold_by_choice)}".rstrip()
     for sentence in sentences:
         st.markdown(as_text(sentence))
     lines = {name: mean_curve(line, axis, type_name) for name, line in by_strategy.items()}
-    figure = comparison_charts.learning_figure(lines, axis, what=measured(type_name))
+    figure = comparison_charts.learning_figure(
+        lines, axis, what=measured(type_name and titles.get(type_name, type_name))
+    )
     table = comparison_charts.learning_table(lines, axis)
     saved_figure(figure, table, name=f"strategies-{campaign.id}")
     st.caption(as_text(summary))
@@ -113,13 +116,15 @@ def _results(actor: Actor, campaign: CampaignView, view: SimulationsView) -> Non
     report.figure(figure)
     for sentence in (*sentences, summary):
         report.text(sentence)
-    _areas(view.points, axis, type_name, report)
+    _areas(view.points, axis, type_name, titles, report)
     report.heading("The points")
     report.table(table)
     report_download(lambda: report, name=f"strategies-{campaign.id}")
 
 
-def _areas(points: Sequence[RoundPoint], axis: str, type_name: str | None, report: HtmlReport) -> None:
+def _areas(
+    points: Sequence[RoundPoint], axis: str, type_name: str | None, titles: Mapping[str, str], report: HtmlReport
+) -> None:
     """Draw the area under each curve; if it is over all types, the area of each type too."""
     if rows := _summary(points, axis, type_name):
         summary = comparison_charts.summary_table(rows, axis)
@@ -128,7 +133,7 @@ def _areas(points: Sequence[RoundPoint], axis: str, type_name: str | None, repor
     if not rows or type_name is not None:
         return
     types = dict.fromkeys(name for point in points for name in point.per_type)
-    by_type = {name: _summary(points, axis, name) for name in types}
+    by_type = {titles.get(name, name): _summary(points, axis, name) for name in types}
     areas = comparison_charts.areas_table(by_type, [row.strategy for row in rows])
     title = f"Area under the curve of each entity type over {axis}"
     st.markdown(f"**{title}**")
@@ -139,11 +144,11 @@ def _areas(points: Sequence[RoundPoint], axis: str, type_name: str | None, repor
     report.table(areas)
 
 
-def _sentences(points: Sequence[RoundPoint], type_name: str | None = None) -> list[str]:
+def _sentences(points: Sequence[RoundPoint], titles: Mapping[str, str], type_name: str | None = None) -> list[str]:
     """Return, per strategy, how many sentences and how much time it needs for the best F1 of random sentences."""
     rows, sentences = _summary(points, "sentences", type_name), []
     spared = seconds_saved(points, type=type_name) if rows else {}
-    of = f" of {type_name}" if type_name else ""
+    of = f" of {titles.get(type_name, type_name)}" if type_name else ""
     for row in rows:
         if row.strategy == BASELINE:
             continue

@@ -28,7 +28,7 @@ _FIRST = {
     DAPT: ("encoder", "masking", "epochs", "max_steps", "batch_size", "learning_rate"),
     TAGGING: ("encoder", "epochs", "max_steps", "batch_size", "learning_rate"),
 }
-_GROUP_TITLES = {"model": "Encoder", "target": "More about training", "machine": "Seed and machine"}
+_GROUP_TITLES = {"model": "Encoder", "target": "Training", "machine": "Seed and machine"}
 _LEVELS = {
     "domain": "domain: every sentence",
     "entity": "entity: two known names or more",
@@ -56,7 +56,7 @@ def start_view(actor: Actor) -> None:
     if pressed and source is not None:
         start: Callable[..., int] = encoders.start_dapt if kind == DAPT else encoders.start_entity_tagging
         job_id = start(shell.store(), actor, name=name, options=values, **source)
-        shell.note(as_text(f"The pre-training of {name} waits for the worker (job {job_id})."))
+        shell.note(as_text(f"The pre-training of {name} is queued (job {job_id})."))
         st.session_state[STARTED] = True
         st.rerun()
 
@@ -91,14 +91,14 @@ def _text_source(actor: Actor) -> dict[str, Any] | None:
     first, second = st.columns([3, 1])
     kind = first.selectbox("Text", list(kinds), **_kept("text"))
     percent = second.number_input(
-        "Percent",
+        "Part of the text, %",
         0.1,
         100.0,
         100.0,
         step=5.0,
         format="%.4g",
         **_kept("percent"),
-        help="Share to train on, for a curve over the size of a text. Larger shares contain the smaller ones.",
+        help="Percentage of the text to train on, for a curve over its size. Larger parts contain the smaller ones.",
     )
     source = kinds[kind](actor)
     return source and {**source, "percent": percent}
@@ -116,7 +116,11 @@ def _corpus(actor: Actor) -> dict[str, Any] | None:
     views = {view.name: view for view in corpora.list_corpora(shell.store(), actor) if not view.problem}
     if not views:
         st.info("There is no corpus yet. Make one on the machine that runs the workbench:")
-        st.code("workbench corpus build DUMP --name NAME --gazetteer GAZETTEER --domain DOMAIN", language=None)
+        st.code(
+            "workbench corpus build DUMP --name NAME --gazetteer GAZETTEER --domain DOMAIN",
+            language=None,
+            wrap_lines=True,
+        )
         return None
     first, second, third = st.columns(3)
     name = first.selectbox(
@@ -180,7 +184,7 @@ def _tagged(actor: Actor) -> dict[str, Any] | None:
     )
     if corpus is None:
         folder = settings_of(shell.store()).tagged
-        st.code(f"workbench corpus entity-tagging CORPUS --output {folder / 'NAME'}", language=None)
+        st.code(f"workbench corpus entity-tagging CORPUS --output {folder / 'NAME'}", language=None, wrap_lines=True)
     return corpus
 
 

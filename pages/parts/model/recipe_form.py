@@ -7,23 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, fields
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.options.base import matters
-from crossner_core.training.recipe import Recipe
+from crossner_core.training.recipe import Recipe, source_names
 from pages import shell
 from pages.components.marked_text import as_text
 from workbench.runs.recipe_names import (
     architecture_name,
+    choice_name,
     field_name,
+    field_title,
     other_than_default,
     setting_name,
     setting_title,
     value_name,
 )
+from workbench.runs.source_corpora import Source
 
 _COLUMNS = 3
 _FIRST = ("architecture", "setting", "encoder", "source", "seed", "max_epochs")
@@ -33,12 +37,14 @@ _GROUP_TITLES = {
     "source": "Source domain",
     "machine": "Seed and machine",
 }
-_CHOICE_NAMES = {"architecture": architecture_name, "setting": setting_name}
+_SEVERAL = ("source",)
+Offered = Sequence[str] | Mapping[str, str]
+"""Values to choose from, with words for them if it is a mapping."""
 
 
 def recipe_inputs(
     key: str,
-    sources: Sequence[str] = (),
+    sources: Sequence[Source] = (),
     encoders: Sequence[str] = (),
     *,
     without: Sequence[str] = (),
@@ -46,15 +52,14 @@ def recipe_inputs(
 ) -> dict[str, Any]:
     """Draw the inputs of a recipe; return the values of those that have an effect.
 
-    `sources` are the data sets that can be a source corpus, `encoders` those to offer (any other can be typed),
+    `sources` are what can be a source corpus, `encoders` those to offer (any other can be typed),
     `without` the fields that are asked elsewhere, `start` what fields begin with instead of their defaults.
     """
     begin = start or {}
     own_encoder = (begin["encoder"],) if "encoder" in begin else ()
-    offered: dict[str, Sequence[str]] = {"encoder": tuple(dict.fromkeys((Recipe.encoder, *encoders, *own_encoder)))}
+    offered: dict[str, Offered] = {"encoder": tuple(dict.fromkeys((Recipe.encoder, *encoders, *own_encoder)))}
     if sources:
-        own_source = (begin["source"],) if "source" in begin else ()
-        offered["source"] = tuple(dict.fromkeys((*sources, *own_source)))
+        offered["source"] = {source.name: source.words for source in sources}
     first = [name for name in _FIRST if name not in without]
     values = option_inputs(Recipe, key, only=first, choices=offered, start=begin)
     st.caption(as_text(f"{setting_title(values['setting'])}."))
@@ -73,7 +78,7 @@ def option_inputs(
     key: str,
     *,
     only: Sequence[str] | None = None,
-    choices: Mapping[str, Sequence[str]] | None = None,
+    choices: Mapping[str, Offered] | None = None,
     free: Sequence[str] = ("encoder",),
     given: Mapping[str, Any] | None = None,
     whatever: bool = False,
@@ -129,8 +134,8 @@ def _standing(config: type, key: str, given: Mapping[str, Any], begin: Mapping[s
 def _sections(rest: Sequence[Field[Any]], values: Mapping[str, Any]) -> dict[str, list[str]]:
     """Sort fields by what they belong to: this architecture, this setting, else their group."""
     own = {
-        "architecture": f"Options of {architecture_name(values['architecture'])}",
-        "setting": f"Options of “{setting_name(values['setting'])}”",
+        "architecture": f"{architecture_name(values['architecture'])} options",
+        "setting": f"{setting_name(values['setting'])} options",
     }
     groups: dict[str, list[str]] = {title: [] for title in (*own.values(), *_GROUP_TITLES.values())}
     for spec in rest:
@@ -141,16 +146,20 @@ def _sections(rest: Sequence[Field[Any]], values: Mapping[str, Any]) -> dict[str
     return {title: names for title, names in groups.items() if names}
 
 
-def _input(spec: Field[Any], begin: Any, key: str, offered: Sequence[str] | None, is_free: bool) -> Any:
+def _input(spec: Field[Any], begin: Any, key: str, offered: Offered | None, is_free: bool) -> Any:
     """Draw the input of one field; its value stays in the session while it is not drawn."""
     label = _label(spec)
     shared: dict[str, Any] = {"help": spec.metadata["help"], "key": key, "persist_state": "session"}
     if isinstance(spec.default, tuple):
-        return _list_input(spec, begin, label, offered or spec.metadata["choices"], is_free, shared)
+        return _list_input(
+            spec, begin, label, tuple(offered or spec.metadata["choices"] or ()) or None, is_free, shared
+        )
+    if spec.name in _SEVERAL and offered:
+        return _names_input(begin, label, offered, shared)
     choices = tuple(offered or spec.metadata["choices"] or ())
     if choices:
         start = choices.index(begin) if begin in choices else 0
-        named = _CHOICE_NAMES.get(spec.name, field_name if offered is None else str)
+        named = str if offered is not None else partial(choice_name, spec)
         return st.selectbox(
             label, choices, index=start, format_func=named, accept_new_options=bool(offered) and is_free, **shared
         )
@@ -166,11 +175,32 @@ def _input(spec: Field[Any], begin: Any, key: str, offered: Sequence[str] | None
     return st.text_input(label, value=begin, **shared)
 
 
+def _names_input(begin: str, label: str, offered: Offered, shared: Mapping[str, Any]) -> str:
+    """Let several names be chosen, or typed with a weight behind them; return them as a recipe writes them."""
+    names = [part.strip() for part in begin.split(",")]
+    if not set(source_names(begin)) <= set(offered):
+        names = [next(iter(offered))]
+    words = offered if isinstance(offered, Mapping) else {}
+    chosen = st.multiselect(
+        label,
+        tuple(dict.fromkeys((*offered, *names))),
+        default=names,
+        format_func=lambda name: words.get(name, name),
+        accept_new_options=True,
+        placeholder="Choose one or more, or type NAME*2",
+        **shared,
+    )
+    if not chosen:
+        raise InvalidConfig(f"{label} is empty; choose one or more, or another transfer setting.")
+    return ", ".join(chosen)
+
+
 def _label(spec: Field[Any]) -> str:
     """Name a field, without the prefix of the only architecture or setting that it is for."""
     owners = (f"{id}_" for allowed in spec.metadata["only"].values() for id in allowed if isinstance(id, str))
     short = next((spec.name.removeprefix(owner) for owner in owners if spec.name.startswith(owner)), spec.name)
-    return field_name(short).capitalize()
+    name = field_title(spec, short=short)
+    return name[:1].upper() + name[1:]
 
 
 def _list_input(

@@ -13,6 +13,7 @@ from pages import shell
 from pages.components.chosen_row import chosen_row
 from pages.components.marked_text import as_text
 from pages.components.under_way import job_log, job_state
+from pages.parts.model.preview import suggest_with
 from pages.parts.model.recipe_form import recipe_inputs
 from pages.parts.model.runs_of import RunsOf, asked_runs
 from workbench.accounts.actors import Actor
@@ -21,13 +22,12 @@ from workbench.campaigns.campaigns import CampaignView
 from workbench.data import datasets, snapshots
 from workbench.data.datasets import DatasetView
 from workbench.data.snapshots import SnapshotView
-from workbench.jobs import queue
-from workbench.runs import adaptation, encoders
+from workbench.runs import adaptation, encoders, source_corpora
 from workbench.runs.adaptation import RunDetail, RunView
 from workbench.runs.recipe_names import architecture_name, encoder_name, other_than_default, setting_name
 
 _STATE_WORDS = {
-    "queued": "waiting",
+    "queued": "queued",
     "running": "training",
     "done": "done",
     "failed": "failed",
@@ -60,13 +60,13 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
     on_snapshot = isinstance(chosen, SnapshotView)
     for line in chosen.notes if isinstance(chosen, SnapshotView) else ():
         st.caption(as_text(line))
-    sources = tuple(dataset.name for dataset in known)
+    sources = source_corpora.list_sources(shell.store(), actor, without_campaign=campaign.id)
     with st.container(border=True):
         st.markdown("**Recipe**")
         values = recipe_inputs(f"recipe-{campaign.id}", sources, encoders.encoder_names(shell.store(), actor))
         if "source" in values and not sources:
             st.caption("There is no data set yet to use as the source corpus; import one by command:")
-            st.code(f"workbench import FOLDER --dataset {values['source']}", language=None)
+            st.code(f"workbench import FOLDER --dataset {values['source']}", language=None, wrap_lines=True)
         st.markdown("**Few-shot curve**")
         left, right = st.columns(2)
         usual = ", ".join(map(str, _default_sizes(_count(chosen))))
@@ -82,7 +82,7 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
         on = {"campaign_id": campaign.id, "snapshot_id": chosen.id} if on_snapshot else {"dataset_id": chosen.id}
         if one_run:
             run_id = adaptation.start_run(shell.store(), actor, **on, recipe=recipe)
-            shell.note(f"Run {run_id} waits for the worker; follow it under Runs.")
+            shell.note(f"Run {run_id} is queued; follow it under Runs.")
         else:
             started = adaptation.start_few_shot(
                 shell.store(),
@@ -92,7 +92,8 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
                 sizes=_numbers(sizes, "Sizes"),
                 seeds=_numbers(seeds, "Seeds"),
             )
-            message = f"{started.started} runs wait for the worker; {started.reused} trained before are reused."
+            runs = f"{started.started} run{'s' * (started.started != 1)}"
+            message = f"{runs} queued, {started.reused} reused."
             shell.note(f"{message} {started.note}".rstrip())
         st.rerun()
 
@@ -213,7 +214,8 @@ def _one_run(actor: Actor, of: RunsOf, detail: RunDetail) -> None:
     )
     for reason in detail.reasons:
         st.caption(as_text(reason))
-    _suggest(actor, of, run)
+    if of.campaign is not None and run.has_checkpoint and actor.role in KEEPERS:
+        suggest_with(actor, of.campaign, run.id)
     job_log(actor, job, expanded=run.state in ("running", "failed"))
     with st.expander("Recipe"):
         st.json(effective(run.recipe))
@@ -230,18 +232,3 @@ def _trained_on(run: RunView) -> str:
     return f"{trained_on}; encoder {run.recipe['encoder']}. " + (
         f"Other than the defaults: {changed}." if changed else "Everything else is at its default."
     )
-
-
-def _suggest(actor: Actor, of: RunsOf, run: RunView) -> None:
-    if (
-        of.campaign is not None
-        and run.has_checkpoint
-        and actor.role in KEEPERS
-        and st.button(
-            "Suggest with this model",
-            key=f"score-{run.id}",
-            help="The worker pre-annotates the sentences that nobody has begun with this run's checkpoint.",
-        )
-    ):
-        queue.start_job(shell.store(), actor, "score_pool", of.campaign.id, run_id=run.id)
-        st.toast("The worker will pre-annotate the pool with this model.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from crossner_core.domains import Domain
 from pages import shell
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
@@ -18,11 +19,15 @@ from workbench.data.datasets import DatasetView
 
 @dataclass(frozen=True, slots=True)
 class RunsOf:
-    """What runs were trained on: a campaign's gold or a data set; `key` tells widgets apart, `colours` is by type."""
+    """What runs were trained on: a campaign's gold or a data set; `key` tells widgets apart.
+
+    `titles` are the types' by name, `colours` theirs by title.
+    """
 
     name: str
     key: str
     domain_name: str
+    titles: Mapping[str, str]
     colours: Mapping[str, int]
     campaign: CampaignView | None = None
     dataset_id: int | None = None
@@ -35,8 +40,16 @@ class RunsOf:
 
 def of_campaign(campaign: CampaignView) -> RunsOf:
     """Return the runs on a campaign's gold."""
-    colours = {kind.name: kind.color for kind in campaign.domain.types}
-    return RunsOf(campaign.name, str(campaign.id), campaign.domain_name, colours, campaign)
+    titles = campaign.domain.titles
+    return RunsOf(
+        campaign.name, str(campaign.id), campaign.domain_name, titles, colours_by_title(campaign.domain), campaign
+    )
+
+
+def colours_by_title(domain: Domain) -> dict[str, int]:
+    """Return the colours of a domain's types by their titles."""
+    titles = domain.titles
+    return {titles[kind.name]: kind.color for kind in domain.types}
 
 
 def asked_runs(actor: Actor, campaign: CampaignView) -> RunsOf:
@@ -46,7 +59,7 @@ def asked_runs(actor: Actor, campaign: CampaignView) -> RunsOf:
     if not trained_on:
         return of_campaign(campaign)
     chosen = st.selectbox(
-        "Runs on",
+        "Runs trained on",
         ["", *trained_on],
         format_func=lambda name: f"data set {name}" if name else f"the gold of {campaign.name}",
         key=f"runs-on-{campaign.id}",
@@ -57,13 +70,14 @@ def asked_runs(actor: Actor, campaign: CampaignView) -> RunsOf:
 
 
 def _of_dataset(dataset: DatasetView) -> RunsOf:
-    kinds = domains.get_domain(shell.store(), dataset.domain_name).types if dataset.domain_name else ()
-    # Without a domain the types have no colours of their own: they get those of their places.
-    colours = {kind.name: kind.color for kind in kinds} or {name: number for number, name in enumerate(dataset.types)}
+    domain = domains.get_domain(shell.store(), dataset.domain_name) if dataset.domain_name else None
+    # Without a domain the types have no titles, and no colours of their own: they get those of their places.
+    places = {name: number for number, name in enumerate(dataset.types)}
     return RunsOf(
         f"data set {dataset.name}",
         f"data-{dataset.id}",
         dataset.domain_name or dataset.name,
-        colours,
+        domain.titles if domain is not None else {},
+        colours_by_title(domain) if domain is not None else places,
         dataset_id=dataset.id,
     )

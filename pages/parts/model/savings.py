@@ -68,7 +68,7 @@ def _ask(actor: Actor, campaign: CampaignView, *, busy: bool) -> None:
         annotators = _annotators(actor, campaign)
         st.caption(
             f"Each strategy is simulated once per seed, with four trainings and {100 * now.random_share:g}% of its "
-            "sentences by chance, as under Rules. The worker does it in the background; turns, runs and suggestions "
+            "sentences by chance, as under Rules. The worker does it in the background; rounds, runs and suggestions "
             "have priority."
         )
         if st.button("Simulate", type="primary", disabled=busy, key=f"saved:play:{campaign.id}"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import streamlit as st
@@ -31,7 +32,8 @@ def types_view(actor: Actor, campaign: CampaignView) -> None:
     if run is None:
         return
     measure = "test" if run.test_f1 is not None else "dev"
-    rows = curves.per_type(shell.store(), actor, run.id, measure=measure)
+    per_type = curves.per_type(shell.store(), actor, run.id, measure=measure)
+    rows = [replace(row, type=of.titles.get(row.type, row.type)) for row in per_type]
     result = adaptation.get_run(shell.store(), actor, run.id).result or {}
     scores = Scores.from_dict(result[measure])
     st.caption(
@@ -43,7 +45,8 @@ def types_view(actor: Actor, campaign: CampaignView) -> None:
     confusion = curves.confusion_of(shell.store(), actor, run.id)
     if confusion is None:
         return
-    st.markdown("**Which type is taken for which** (spans with right boundaries)")
+    confusion = confusion.renamed(of.titles)
+    st.markdown("**Confusion between types** (spans with right boundaries)")
     saved_figure(
         charts.confusion_figure(confusion),
         charts.confusion_table(confusion),
@@ -53,7 +56,7 @@ def types_view(actor: Actor, campaign: CampaignView) -> None:
     report_download(partial(_report, run, scores.overall, rows, confusion, of.colours), name=f"types-run-{run.id}")
     worst = confusion.worst(3)
     if worst:
-        confused = " · ".join(f"{gold} taken for {taken}, {n}×" for gold, taken, n in worst)
+        confused = " · ".join(f"{gold} predicted as {taken}, {n}×" for gold, taken, n in worst)
         st.caption(as_text(f"Most frequent: {confused}"))
 
 
@@ -63,7 +66,7 @@ def _report(
     report = HtmlReport(f"Run {run.id} by entity type", [run.title, f"entity F1 {_percent(score)}"])
     report.figure(charts.types_figure(rows, colours))
     report.table(charts.types_table(rows))
-    report.heading("Which type is taken for which")
+    report.heading("Confusion between types")
     report.figure(charts.confusion_figure(confusion))
     report.table(charts.confusion_table(confusion), index=True)
     return report

@@ -21,7 +21,7 @@ from pages.parts.model.recipe_form import chosen_options, option_inputs
 from workbench.accounts.actors import Actor
 from workbench.runs import encoders, studies
 from workbench.runs.recipe_names import field_name
-from workbench.runs.studies import StudyView
+from workbench.runs.studies import StudyChoices, StudyView
 
 _COMMON = ("corpora", "seeds", "encoders")
 _DECIDED = ("seed", "encoder")  # the study's own seeds and encoders stand for these
@@ -29,18 +29,16 @@ _DECIDED = ("seed", "encoder")  # the study's own seeds and encoders stand for t
 
 def start_view(actor: Actor, one: StudyView) -> None:
     """Draw what can be chosen, how many trainings that is, and the button."""
-    options = studies.choices(shell.store(), actor, one.id)
-    if options.data is None:
-        st.info("No data folder is set. Set CROSSNER_DATA to the folder of the corpora and restart the workbench:")
-        st.code("CROSSNER_DATA=/path/to/corpora workbench up", language=None)
+    options = _corpora(actor, one)
+    if options is None:
         return
-    if not options.there:
-        st.info(as_text(f"There is no corpus in {options.data}. Each is a folder with train, dev and test files."))
-        return
+    from_store = options.data is None
     absent = f" Missing of the study's own corpora: {', '.join(options.absent)}." if options.absent else ""
-    st.caption(as_text(f"Corpora are read from {options.data}.{absent}"))
+    where = "the data sets under Sentences" if from_store else str(options.data)
+    st.caption(as_text(f"Corpora are read from {where}.{absent}"))
     key = f"study-{one.id}"
-    st.session_state.setdefault(f"{key}-corpora", [id for id in options.usual if id in options.there])
+    usual = [id for id in options.usual if id in options.there]
+    st.session_state.setdefault(f"{key}-corpora", usual or list(options.there[:1]))
     own = [
         spec.name
         for spec in fields(options.config)
@@ -58,29 +56,65 @@ def start_view(actor: Actor, one: StudyView) -> None:
         values |= _annotators(options.config, key)
         values["recipe"] = _changes("Recipe fields to change", key, "None: every training as the study defines it")
         is_whole = values.keys() >= {*_COMMON, *own}  # an invalid number has no value, and its error is shown
-        values["rows"] = _changes_of_rows(key, _row_labels(actor, one, values) if is_whole else ())
+        values["rows"] = _changes_of_rows(key, _row_labels(actor, one, values, from_store) if is_whole else ())
         name, side_by_side = _how(one, key)
         can_start = False
         with shell.shown_errors():
             if is_whole:
-                count = studies.count_cells(shell.store(), actor, one.id, values)
-                made = studies.count_encoders(shell.store(), actor, one.id, values)
+                count = studies.count_cells(shell.store(), actor, one.id, values, from_store=from_store)
+                made = studies.count_encoders(shell.store(), actor, one.id, values, from_store=from_store)
                 before = f", and before them {made:,} encoder{'s' * (made > 1)} to pre-train" if made else ""
                 note = "Those that already have a result are not trained again."
                 st.caption(f"{count:,} trainings{before}. {note}")
                 can_start = not studies.get_study(shell.store(), actor, one.id, name).is_under_way
         pressed = st.button("Start this study", type="primary", disabled=not can_start)
     if pressed:
-        job_id, is_new = studies.start_study(shell.store(), actor, one.id, values, section=name, workers=side_by_side)
-        state = "waits for the worker" if is_new else "is already queued or running"
-        shell.note(f"The study {state} (job {job_id}).")
-        st.rerun()
+        with shell.shown_errors():
+            job_id, is_new = studies.start_study(
+                shell.store(), actor, one.id, values, section=name, workers=side_by_side, from_store=from_store
+            )
+            _queued(job_id, is_new)
 
 
-def _row_labels(actor: Actor, study: StudyView, values: dict[str, Any]) -> Sequence[str]:
+def _queued(job_id: int, is_new: bool) -> None:
+    state = "is queued" if is_new else "is already queued or running"
+    shell.note(f"The study {state} (job {job_id}).")
+    st.rerun()
+
+
+def _corpora(actor: Actor, study: StudyView) -> StudyChoices | None:
+    """Ask where the corpora are, if they are in two places; explain how to add some where there are none."""
+    folder = studies.choices(shell.store(), actor, study.id)
+    sets = studies.choices(shell.store(), actor, study.id, from_store=True)
+    places = {"Data sets": sets, "Data folder": folder}
+    filled = {name: options for name, options in places.items() if options.there}
+    if not filled:
+        st.info("There is nothing to train on yet. Add a data set with train, dev and test under Sentences, Data sets.")
+        where = f"There is no corpus in {folder.data}" if folder.data else "CROSSNER_DATA names no folder of corpora"
+        st.caption(as_text(f"{where}; it would have a folder for each corpus, with train, dev and test files."))
+        return None
+    if len(filled) == 1:
+        return next(iter(filled.values()))
+    chosen = st.segmented_control(
+        "Corpora from",
+        list(filled),
+        default="Data folder",
+        required=True,
+        key=f"study-{study.id}:place",
+        on_change=_forget_corpora,
+        args=(study.id,),
+    )
+    return filled[chosen]
+
+
+def _forget_corpora(id: str) -> None:
+    st.session_state.pop(f"study-{id}-corpora", None)
+
+
+def _row_labels(actor: Actor, study: StudyView, values: dict[str, Any], from_store: bool) -> Sequence[str]:
     """Name the rows; none for invalid values, whose error the count of trainings below shows."""
     with suppress(InvalidConfig):
-        return studies.row_labels(shell.store(), actor, study.id, values)
+        return studies.row_labels(shell.store(), actor, study.id, values, from_store=from_store)
     return ()
 
 

@@ -29,7 +29,7 @@ from workbench.runs.recipe_names import MACHINE, field_name, recipe_value
 from workbench.runs.studies import StudyView
 
 _STATE_WORDS = {
-    "queued": "waiting",
+    "queued": "queued",
     "running": "running",
     "failed": "failed",
     "cancelled": "cancelled",
@@ -61,7 +61,9 @@ def choose(found: Sequence[StudyView]) -> StudyView:
             "name": st.column_config.TextColumn(width=130),
             "cells": st.column_config.TextColumn(width=90),
             "question": st.column_config.TextColumn(width="large"),
-            "made": st.column_config.DatetimeColumn(format="D MMM"),
+            "made": st.column_config.DatetimeColumn(format="D MMM", help="when its tables were made here"),
+            "stored": st.column_config.DatetimeColumn(format="D MMM", help="results of this project, measured then"),
+            "published": st.column_config.NumberColumn(help="figures that its papers print", width=90),
         },
     )
     if chosen is not None:
@@ -80,11 +82,17 @@ def studies_table(found: Sequence[StudyView]) -> pd.DataFrame:
                 "state": _state(study),
                 "cells": f"{study.done} of {study.total}" if study.result and study.total else None,
                 "made": pd.Timestamp(study.result.made_at) if study.result else None,
+                "stored": pd.Timestamp(max(stored.made_on for stored in study.stored)) if study.stored else None,
+                "published": sum(_figures(table) for table in study.published) or None,
                 "question": study.question,
             }
             for study in found
         ]
     )
+
+
+def _figures(table: Table) -> int:
+    return sum(isinstance(value, float) for row in table.rows for value in row)
 
 
 def study_name(title: str, section: str) -> str:
@@ -122,24 +130,64 @@ def job_line(actor: Actor, one: StudyView) -> None:
 
 
 def results_view(actor: Actor, one: StudyView) -> None:
+    """Draw the results made here, then those that this project stores, then what the papers print."""
+    if one.result is not None:
+        _own_view(actor, one, one.result)
+    else:
+        st.caption("This study has no results here yet." + (" Start it under Run." if actor.role in KEEPERS else ""))
+    if one.stored:
+        _stored_view(one)
+    if one.published:
+        st.markdown("##### What the papers print")
+        for table in one.published:
+            _draw_table(table)
+
+
+def _stored_view(study: StudyView) -> None:
+    """Draw the results that come with the workbench: one of several, with what it was measured with."""
+    st.markdown("##### Results of this project")
+    named = {stored.section: stored for stored in study.stored}
+    chosen = next(iter(named))
+    if len(named) > 1:
+        chosen = st.segmented_control(
+            "Which results",
+            list(named),
+            default=chosen,
+            required=True,
+            format_func=lambda section: section or "main",
+            key=f"study:stored:{study.id}",
+            label_visibility="collapsed",
+        )
+    stored = named[chosen]
+    for table in stored.tables:
+        _draw_table(table)
+    with st.expander(f"How it was measured, on {pd.Timestamp(stored.made_on):%d %B %Y}"):
+        st.text(stored.measured)
+        st.code(stored.command, language=None, wrap_lines=True)
+        for note in stored.notes:
+            st.caption(as_text(note))
+
+
+def _draw_table(table: Table, seeds: int = 0) -> None:
+    st.markdown(f"**{as_text(table.title)}**")
+    st.html(rows_html([study_table(table, seeds)]))
+    if table.note or _has_published(table):
+        st.caption(as_text(f"{table.note}{_BESIDE if _has_published(table) else ''}"))
+
+
+def _own_view(actor: Actor, study: StudyView, result: StudyResult) -> None:
     """Draw what was trained, the tables, the figure and the notes."""
-    result = one.result
-    if result is None:
-        st.info("This study has no results here yet." + (" Start it under Run." if actor.role in KEEPERS else ""))
-        return
     st.html(rows_html([_provenance(result)]))
     if result.missing:
-        st.warning(f"{len(result.missing)} of {one.total} trainings have no result; the tables leave them out.")
+        st.warning(f"{len(result.missing)} of {study.total} trainings have no result; the tables leave them out.")
         with st.expander("Which are missing"):
             st.code("\n".join(result.missing_rows[:_MOST_MISSING]), language=None, wrap_lines=True)
     for table in result.tables:
-        st.markdown(f"**{as_text(table.title)}**")
-        st.html(rows_html([study_table(table, len(result.seeds))]))
-        st.caption(as_text(f"{table.note}{_BESIDE if _has_published(table) else ''}"))
+        _draw_table(table, len(result.seeds))
     if result.figure is not None:
-        saved_figure(go.Figure(dict(result.figure)), None, name=f"study-{one.key}")
-    _downloads(actor, one, result)
-    report_download(partial(_report, study_name(one.title, one.section), result), name=f"study-{one.key}")
+        saved_figure(go.Figure(dict(result.figure)), None, name=f"study-{study.key}")
+    _downloads(actor, study, result)
+    report_download(partial(_report, study_name(study.title, study.section), result), name=f"study-{study.key}")
     for note in result.notes:
         st.caption(as_text(note))
     download_problem()

@@ -13,11 +13,11 @@ from workbench.campaigns.campaigns import CampaignView
 from workbench.labelling import adjudication
 from workbench.labelling.adjudication import QuestionView
 
+ASKED = {"both": "both annotators", "first": "annotator 1", "second": "annotator 2"}
 
-def expert_side(actor: Actor, campaign: CampaignView, items: Sequence[Mapping[str, Any]]) -> None:
-    """Draw the form to ask about the open sentence, and the campaign's open questions with their answers."""
-    if items:
-        _ask_form(actor, campaign, items)
+
+def expert_side(actor: Actor, campaign: CampaignView, _items: Sequence[Mapping[str, Any]]) -> None:
+    """Draw the campaign's open questions with their answers; the editor itself asks."""
     open_questions = adjudication.open_questions(shell.store(), actor, campaign.id)
     if open_questions:
         st.markdown("**Open questions**")
@@ -25,21 +25,10 @@ def expert_side(actor: Actor, campaign: CampaignView, items: Sequence[Mapping[st
             _asked(actor, question)
 
 
-def _ask_form(actor: Actor, campaign: CampaignView, items: Sequence[Mapping[str, Any]]) -> None:
-    choices = {int(item["task"]): str(item["text"]) for item in items}
-    with st.expander("Unsure? Ask both annotators"), st.form(f"ask-{campaign.id}", clear_on_submit=True, border=False):
-        task = st.selectbox("Sentence", list(choices), format_func=lambda task_id: _short(choices[task_id]))
-        text = st.text_area(
-            "Question", placeholder="What made you take this as a band rather than a person?", height=80
-        )
-        if st.form_submit_button("Ask") and text.strip():
-            adjudication.ask(shell.store(), actor, task, text.strip())
-            st.rerun()
-
-
 def _asked(actor: Actor, question: QuestionView) -> None:
     st.text(question.sentence_text)
-    st.text(f"Asked: {question.text}" if question.mine else f"{question.asked_by} asked: {question.text}")
+    who = "You" if question.mine else question.asked_by
+    st.text(f"{who} asked {ASKED[question.asks]}: {question.text}")
     for reply in question.answers:
         st.text(f"{reply.who}: {reply.text}")
     if not question.answers:
@@ -69,7 +58,3 @@ def annotator_side(actor: Actor, campaign: CampaignView) -> None:
             if st.form_submit_button("Answer") and text.strip():
                 adjudication.answer(shell.store(), actor, question.id, text.strip())
                 st.rerun()
-
-
-def _short(text: str, limit: int = 90) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"

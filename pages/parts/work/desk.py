@@ -7,6 +7,7 @@ import datetime as dt
 import streamlit as st
 
 from pages.components.marked_text import as_text
+from workbench.jobs.kind import kind_of
 from workbench.reports.desk import PACE_DAYS, House, Labelling, Models, NextSentence, Questions
 from workbench.reports.my_work import WorkRow
 from workbench.time_words import time_words
@@ -111,7 +112,7 @@ def _jobs_words(models: Models) -> str:
     if not models.at_work:
         return "No job is running or queued."
     return f"{len(running)} running, {queued} queued. " + " · ".join(
-        f"{job.kind} {job.progress:.0%} {job.message}".strip() for job in running
+        f"{kind_of(job.kind).title} {job.progress:.0%} {job.message}".strip() for job in running
     )
 
 

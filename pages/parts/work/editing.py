@@ -13,6 +13,7 @@ from crossner_core.errors import StoreFailed
 from crossner_core.records import to_json
 from pages import shell
 from pages.components.span_editor import span_editor
+from pages.parts.work.opening import back_link
 from workbench.accounts.actors import Actor
 from workbench.campaigns.campaigns import CampaignView
 from workbench.http.cookies import form_token
@@ -32,6 +33,7 @@ def labelling_screen(
     The editor saves, and gets what comes next, over HTTP: no script runs for that. With `below` the script runs again
     when another sentence is open.
     """
+    back_link(actor)
     trouble = st.container()  # always there: a message that came and went above the editor would remount it
     with shell.shown_errors():
         shown = _shown(actor, campaign, stage, trouble)

@@ -5,42 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from html import escape
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from crossner_core.domains import Domain
 from crossner_core.options.label_review import LabelReviewOptions
+from crossner_core.records import to_json
 from crossner_core.schema import Link, Sentence, Span
 from db.engine import Store
 from pages import shell
 from pages.components.chosen_row import chosen_row
-from pages.components.held_keys import once_a_press
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text, marked_sentence, type_chip
+from pages.components.review_keys import review_keys
 from pages.components.under_way import watched_job, worker_line
 from pages.parts.model.recipe_form import option_inputs
 from workbench.accounts.actors import Actor
 from workbench.campaigns.campaigns import CampaignView
+from workbench.http.cookies import form_token
+from workbench.http.saves import review_address
 from workbench.jobs import queue
 from workbench.jobs.queue import JobView
-from workbench.labelling import label_review
+from workbench.labelling import label_review, reviewing
 from workbench.labelling.label_review import FindingView, QueueView
 
-_LATER = "second-look-later"
-_LAST = "second-look-last"
-_ASKED_TEST = "second-look-asked-test"
 _IN_REPORT = 200  # of each queue
-_ASKED = ("judge", "encoder", "folds", "repeats", "epochs", "learning_rate", "share", "alike")
-_KINDS = {
-    "type": "another type",
-    "boundary": "other boundaries",
-    "boundary+type": "other boundaries and type",
-    "missing": "missing entity",
-    "extra": "no entity",
-    "conflict": "labelled differently elsewhere",
-    "leak": "repeated across splits",
-}
+_FIRST = ("judge", "share", "alike")
+_MORE = ("encoder", "folds", "repeats", "epochs", "learning_rate")
 _STATES = {"kept": "kept", "changed": "changed", "reopened": "reopened", "left_out": "left out"}
 _SIDE = "display:grid;grid-template-columns:5.5em 1fr;gap:.2em .8em;margin:.4em 0;line-height:1.9"
 
@@ -50,7 +43,8 @@ def label_review_view(actor: Actor, campaign: CampaignView) -> None:
     if not campaign.gold:
         st.info("There is no gold yet. Adjudicate some sentences first.")
         return
-    _under_way(actor, campaign)
+    with st.container():  # always there: what comes and goes above the open doubt would mount it anew
+        _under_way(actor, campaign)
     views = label_review.queues(shell.store(), actor, campaign.id)
     looked = any(view.open or view.decided for view in views)
     if looked:
@@ -77,7 +71,7 @@ def _report(
             report.text(finding.why, caption=True)
     if done:
         report.heading("Decided")
-        report.table(_decided_table(done))
+        report.table(_decided_table(done, domain))
     return report
 
 
@@ -93,36 +87,16 @@ def _work_off(actor: Actor, campaign: CampaignView, views: Sequence[QueueView]) 
         key=f"second-look-queue-{campaign.id}",
         required=True,
     )
-    waiting = names[chosen]
-    st.caption(as_text(waiting.line))
-    whole = waiting.open + waiting.decided
-    if whole:
-        st.progress(waiting.decided / whole, text=f"{waiting.decided} of {whole} decided")
-    later: list[int] = st.session_state.setdefault(_LATER, [])
-    head = label_review.findings(shell.store(), actor, campaign.id, waiting.id, later=later, limit=1)
-    if not head:
-        st.info("Nothing is waiting here." if waiting.decided else "This check found nothing to doubt.")
-    else:
-        _shown(head[0], campaign.domain)
-        _decisions(actor, campaign, head[0])
-    _take_back(actor, campaign)
-    once_a_press()
-
-
-def _shown(finding: FindingView, domain: Domain) -> None:
-    with st.container(border=True):
-        st.caption(as_text(f"{_KINDS.get(finding.kind, finding.kind)} · {finding.split} · doubt {finding.score:.2f}"))
-        st.html(_finding(finding, domain))
-        st.text(finding.why)
-        if finding.other is not None:
-            st.caption(as_text(f"The other sentence, in {finding.other_split}:"))
-            st.html(marked_sentence(finding.other, finding.other_spans, domain, {}))
-        if finding.leaves:
-            stays = finding.other_split if finding.leaves == finding.split else finding.split
-            st.caption(
-                f"*Leave out*: the copy in {finding.leaves} stays gold with all its labels, but snapshots frozen from "
-                f"now on lack it, and no training on them uses its text. The copy in {stays} does not change."
-            )
+    st.caption(as_text(names[chosen].line))
+    shown: dict[str, Any] = to_json(reviewing.batch(shell.store(), actor, campaign.id, chosen))
+    payload = shown | {
+        "user": actor.id,
+        "campaign": campaign.id,
+        "queue": chosen,
+        "url": review_address(campaign.id, chosen),
+        "token": form_token(shell.session_token()),
+    }
+    review_keys(payload=payload, key=f"review-{campaign.id}")
 
 
 def _finding(finding: FindingView, domain: Domain) -> str:
@@ -156,65 +130,6 @@ def _side(sentence: Sentence, spans: Sequence[Span], domain: Domain) -> str:
     return " · ".join(parts) or "no entity"
 
 
-def _decisions(actor: Actor, campaign: CampaignView, finding: FindingView) -> None:
-    with st.container(horizontal=True):
-        keep = st.button("Keep", shortcut="1", key=f"keep-{finding.id}", help="The gold is right.")
-        if finding.leaves:
-            words = f"Models no longer learn from the copy in {finding.leaves}."
-            leave_out, change = st.button("Leave out", shortcut="2", key=f"leave-out-{finding.id}", help=words), False
-        else:
-            leave_out, change = (
-                False,
-                st.button(
-                    "Change",
-                    shortcut="2",
-                    key=f"change-{finding.id}",
-                    disabled=not finding.can_change,
-                    help="The proposal becomes gold; the previous version is kept.",
-                ),
-            )
-        reopen = st.button("Reopen", shortcut="3", key=f"reopen-{finding.id}", help="Adjudicate the sentence again.")
-        later = st.button("Later", shortcut="4", key=f"later-{finding.id}", type="tertiary")
-    if later:
-        put_off: list[int] = st.session_state[_LATER]
-        # Postponed doubts come back in the order in which they were put off.
-        st.session_state[_LATER] = [id for id in put_off if id != finding.id] + [finding.id]
-        st.rerun()
-    pressed = {"keep": keep, "change": change, "leave_out": leave_out, "reopen": reopen}
-    decision = next((name for name, is_pressed in pressed.items() if is_pressed), None)
-    if decision and finding.alters_test(decision) and st.session_state.get(_ASKED_TEST) != (finding.id, decision):
-        st.session_state[_ASKED_TEST] = (finding.id, decision)
-        st.warning(
-            "This sentence is in test: models are measured on its gold, and scores before and after would differ. "
-            f"Press *{decision.capitalize()}* again to alter test all the same; it is recorded."
-        )
-        decision = None
-    if decision:
-        asked = st.session_state.pop(_ASKED_TEST, None) == (finding.id, decision)
-        label_review.decide(shell.store(), actor, finding.id, decision, changes_test=asked)
-        if decision == "reopen":
-            shell.note("The sentence waits for you under Adjudicate.")
-        what = finding.leaving.text if decision == "leave_out" else _words(finding.sentence, finding.there)
-        message = f"{_STATES[label_review.DECISIONS[decision]]}: {what}"
-        st.session_state[f"{_LAST}-{campaign.id}"] = (finding.id, message) if decision != "reopen" else None
-        st.rerun()
-
-
-def _take_back(actor: Actor, campaign: CampaignView) -> None:
-    """Offer to take back the last decision of this session in this campaign."""
-    last = st.session_state.get(key := f"{_LAST}-{campaign.id}")
-    if last is None:
-        return
-    id, words = last
-    with st.container(horizontal=True, vertical_alignment="center"):
-        wanted = st.button("Undo", shortcut="0", key=f"undo-{id}", type="tertiary", help="The doubt is open again.")
-        st.caption(as_text(f"Last {words}"))
-    if wanted:
-        st.session_state[key] = None
-        label_review.revert(shell.store(), actor, id)
-        st.rerun()
-
-
 def _newest(actor: Actor, campaign: CampaignView) -> JobView | None:
     return queue.newest_job(shell.store(), actor, "second_look", campaign.id)
 
@@ -237,12 +152,15 @@ def _under_way(actor: Actor, campaign: CampaignView) -> None:
 def _start(actor: Actor, campaign: CampaignView, *, first: bool) -> None:
     job = _newest(actor, campaign)
     busy = job is not None and job.is_under_way
-    with st.expander("Look at the gold" if first else "Look again", expanded=first):
+    with st.expander("Review the gold" if first else "Review again", expanded=first):
         if job is not None and job.state == "done" and job.finished_at:
-            st.caption(as_text(f"Last look {job.finished_at:%d %b, %H:%M} UTC. {job.message}"))
-        values = option_inputs(LabelReviewOptions, f"second-look-{campaign.id}", only=_ASKED)
+            st.caption(as_text(f"Last review {job.finished_at:%d %b, %H:%M} UTC. {job.message}"))
+        key = f"second-look-{campaign.id}"
+        values = option_inputs(LabelReviewOptions, key, only=_FIRST)
+        with st.popover("More settings", type="tertiary"):
+            values |= option_inputs(LabelReviewOptions, key, only=_MORE, given=values)
         if st.button(
-            f"Look at {campaign.gold} gold sentences",
+            f"Review {campaign.gold} gold sentences",
             disabled=busy,
             type="primary" if first else "secondary",
             key=f"second-look-start-{campaign.id}",
@@ -258,7 +176,7 @@ def _decided(actor: Actor, campaign: CampaignView, done: Sequence[FindingView]) 
     with st.expander(f"Decided · {len(done)}"):
         ids = [finding.id for finding in done]
         chosen = chosen_row(
-            _decided_table(done),
+            _decided_table(done, campaign.domain),
             ids,
             key=f"second-look-decided-{campaign.id}",
             height="content" if len(done) < 10 else 360,
@@ -272,8 +190,6 @@ def _decided(actor: Actor, campaign: CampaignView, done: Sequence[FindingView]) 
                 else as_text(_past(done[ids.index(chosen)]))
             )
     if wanted and chosen is not None:
-        if (st.session_state.get(key := f"{_LAST}-{campaign.id}") or (None,))[0] == chosen:
-            st.session_state[key] = None
         label_review.revert(shell.store(), actor, chosen)
         shell.note("The decision is reverted; its doubt is open in its queue.")
         st.rerun()
@@ -288,7 +204,7 @@ def _past(finding: FindingView) -> str:
     return f"{finding.sentence.text} ({finding.split}) — {', '.join(steps)}"
 
 
-def _decided_table(done: Sequence[FindingView]) -> pd.DataFrame:
+def _decided_table(done: Sequence[FindingView], domain: Domain) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
@@ -296,8 +212,8 @@ def _decided_table(done: Sequence[FindingView]) -> pd.DataFrame:
                 "who": finding.decided_by,
                 "decided": _STATES[finding.state],
                 "split": finding.split,
-                "gold was": _words(finding.sentence, finding.there),
-                "proposed": _words(finding.sentence, finding.proposed),
+                "gold was": _words(finding.sentence, finding.there, domain),
+                "proposed": _words(finding.sentence, finding.proposed, domain),
                 "why": finding.why,
             }
             for finding in done
@@ -336,12 +252,12 @@ def _left_out(actor: Actor, campaign: CampaignView, out: Sequence[FindingView]) 
                 else as_text(out[ids.index(chosen)].leaving.text)
             )
     if again and chosen is not None:
-        if (st.session_state.get(key := f"{_LAST}-{campaign.id}") or (None,))[0] == chosen:
-            st.session_state[key] = None
         label_review.revert(shell.store(), actor, chosen)
         shell.note("The sentence is included again; its doubt is open in its queue.")
         st.rerun()
 
 
-def _words(sentence: Sentence, spans: Sequence[Span]) -> str:
-    return " · ".join(f"{sentence.surface(span.start, span.end)} ({span.type})" for span in spans) or "no entity"
+def _words(sentence: Sentence, spans: Sequence[Span], domain: Domain) -> str:
+    titles = domain.titles
+    words = (f"{sentence.surface(span.start, span.end)} ({titles.get(span.type, span.type)})" for span in spans)
+    return " · ".join(words) or "no entity"

@@ -95,6 +95,10 @@ def test_evaluation_confusion_counts_each_kind() -> None:
     assert (found.boundary, found.missed, found.spurious) == ({"band": 1}, {"song": 1}, {"band": 1})
     assert found.worst() == [("person", "artist", 1)]
     assert Confusion.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    renamed = found.renamed({"artist": "musical artist"})
+    assert renamed.types == tuple("musical artist" if name == "artist" else name for name in found.types)
+    assert renamed.count("person", "musical artist") == found.count("person", "artist")
+    assert renamed.renamed({"musical artist": "artist"}) == found
 
 
 def test_evaluation_confusion_rows_add_up_to_support() -> None:

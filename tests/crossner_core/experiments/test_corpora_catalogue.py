@@ -177,7 +177,7 @@ def test_corpora_data_takes_nested_subsets_and_leaves_the_rest_unlabelled(tmp_pa
     assert not set(words(small.train)) & {sentence.words[0] for sentence in small.unlabelled}
     assert corpus.data(size=5, seed=4).train != small.train
     assert corpus.data(size=5, order="file").train == corpus.train[:5]
-    whole = corpus.data(source=source)
+    whole = corpus.data(sources=[source.as_source()])
     assert whole.train == corpus.train and whole.unlabelled == ()
     assert (whole.source_train, whole.source_dev) == (source.train, source.dev)
     with pytest.raises(InvalidConfig, match="Subset sizes are"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crossner_core.domains import Domain, parse_domain
-from tests.support.gazetteer_builders import DOMAIN_TOML
+from tests.support.gazetteers.builders import DOMAIN_TOML
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,17 @@ from crossner_core.gazetteer.classes import specific_types
 from crossner_core.gazetteer.lookup import SAMPLE, EmbeddedSource
 from crossner_core.gazetteer.ontology import BUILTIN
 from crossner_core.gazetteer.titles import detokenise, is_askable, resource_uri, strip_suffix, title_of
-from tests.support.sparql_servers import DBO, DBR, FOAF_NAME, RDF_TYPE, RDFS_LABEL, oxigraph, serve, source, triples
+from tests.support.gazetteers.sparql_servers import (
+    DBO,
+    DBR,
+    FOAF_NAME,
+    RDF_TYPE,
+    RDFS_LABEL,
+    oxigraph,
+    serve,
+    source,
+    triples,
+)
 
 
 def sample(path: Path, data: bytes) -> EmbeddedSource:

@@ -16,7 +16,7 @@ from crossner_core.gazetteer.compiled import CompiledGazetteer, Flag
 from crossner_core.gazetteer.facts import Count, Fact, Label, Redirect, Typed, aliases, plural
 from crossner_core.gazetteer.manifest import GazetteerManifest
 from crossner_core.gazetteer.ontology import ClassTree
-from tests.support.gazetteer_builders import as_line, build, label, redirect, typed, write
+from tests.support.gazetteers.builders import as_line, build, label, redirect, typed, write
 from tests.support.training_builders import small_files
 from workbench.cli import main
 

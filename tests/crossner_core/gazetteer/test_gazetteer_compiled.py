@@ -17,7 +17,7 @@ from crossner_core.gazetteer.compiled import CompiledGazetteer, Flag, NameBits, 
 from crossner_core.gazetteer.facts import Count, Fact, Label, Redirect, Typed
 from crossner_core.gazetteer.titles import key_of
 from crossner_core.tokenize import _PLAIN, _token_pattern, tokenize, words_of
-from tests.support.gazetteer_builders import build
+from tests.support.gazetteers.builders import build
 
 FACTS: list[Fact] = [
     Typed("Moss Harbour (band)", "Band"),

@@ -17,7 +17,7 @@ from crossner_core.gazetteer.endpoint import CircuitBreaker
 from crossner_core.gazetteer.facts import Fact, Label, Redirect, Typed
 from crossner_core.gazetteer.from_endpoint import EndpointConfig, EndpointFacts
 from crossner_core.gazetteer.ontology import ClassTree
-from tests.support.sparql_servers import DBO, DBR, RDF_TYPE, Behaviour, Reply, oxigraph, serve, triples
+from tests.support.gazetteers.sparql_servers import DBO, DBR, RDF_TYPE, Behaviour, Reply, oxigraph, serve, triples
 
 TREE = ClassTree.of(
     {"Agent": (), "Vessel": (), "Ferry": ("Vessel",), "Rowboat": ("Vessel",), "Person": ("Agent",)}, source="test"

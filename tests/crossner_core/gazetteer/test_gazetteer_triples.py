@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from crossner_core.errors import BadInput
 from crossner_core.gazetteer.triples import LABELS, REDIRECTS, TYPES, Problems, TripleFile, texts_of, titles_of
-from tests.support.gazetteer_builders import ONTOLOGY, RESOURCE, TYPE, label, redirect, typed, write
+from tests.support.gazetteers.builders import ONTOLOGY, RESOURCE, TYPE, label, redirect, typed, write
 
 
 def read(path: Path, language: str = "en") -> tuple[list[tuple[str, str, str]], dict[str, int], list[str]]:

@@ -12,7 +12,7 @@ from crossner_core.gazetteer.lookup import EmbeddedSource, Resource, Source
 from crossner_core.gazetteer.matcher import ScanRules
 from crossner_core.gazetteer.preannotate import PreannotationConfig, Preannotator
 from crossner_core.schema import Link, Sentence, Suggestion, sentence_from_words
-from tests.support.sparql_servers import DBR, triples
+from tests.support.gazetteers.sparql_servers import DBR, triples
 
 DATA = triples(
     {

@@ -16,8 +16,8 @@ from crossner_core.gazetteer.matcher import ScanRules
 from crossner_core.gazetteer.preannotate import PreannotationConfig, Preannotator
 from crossner_core.schema import Link, Sentence, Token, sentence_from_words
 from crossner_core.tokenize import tokenize
-from tests.support.gazetteer_fakes import compiled
-from tests.support.sparql_servers import DBR, triples
+from tests.support.gazetteers.fakes import compiled
+from tests.support.gazetteers.sparql_servers import DBR, triples
 
 PAGES = {
     "Velvet Harbour (band)": ("Band",),

@@ -14,8 +14,8 @@ from crossner_core.gazetteer.lookup import EmbeddedSource, Resource
 from crossner_core.gazetteer.preannotate import PreannotationConfig, Preannotator
 from crossner_core.schema import Link, Mention, Sentence
 from crossner_core.tokenize import tokenize
-from tests.support.gazetteer_fakes import compiled
-from tests.support.sparql_servers import triples
+from tests.support.gazetteers.fakes import compiled
+from tests.support.gazetteers.sparql_servers import triples
 
 PAGES = {
     "Mira Holt": ("MusicalArtist", "Person"),

@@ -17,7 +17,7 @@ from crossner_core.gazetteer.lookup import (
     title_query,
 )
 from crossner_core.gazetteer.titles import is_askable
-from tests.support.sparql_servers import (
+from tests.support.gazetteers.sparql_servers import (
     DBO,
     DBR,
     FOAF_NAME,

@@ -13,7 +13,7 @@ import pytest
 
 from crossner_core.errors import EndpointUnavailable
 from crossner_core.gazetteer.endpoint import CircuitBreaker, _seconds, breaker_for
-from tests.support.sparql_servers import MemoryCache, Reply, oxigraph, serve, source, triples
+from tests.support.gazetteers.sparql_servers import MemoryCache, Reply, oxigraph, serve, source, triples
 
 NAMES = [f"Person {at}" for at in range(12)]
 DATA = triples(dict.fromkeys(NAMES, ("Person", "Agent")))

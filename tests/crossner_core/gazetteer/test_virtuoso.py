@@ -21,7 +21,7 @@ from crossner_core.gazetteer.endpoint import CircuitBreaker
 from crossner_core.gazetteer.facts import Label, Redirect, Typed
 from crossner_core.gazetteer.from_endpoint import EndpointConfig, EndpointFacts
 from crossner_core.gazetteer.lookup import SparqlSource
-from tests.support.sparql_servers import MemoryCache, triples
+from tests.support.gazetteers.sparql_servers import MemoryCache, triples
 
 pytestmark = [
     pytest.mark.slow,

@@ -58,7 +58,9 @@ def test_surfaces_with_two_types_doubt_the_rarer_one() -> None:
 
 def test_surfaces_one_against_one_doubt_both() -> None:
     look = gold(said("Ines left", (0, 1, "person")), said("Ines won", (0, 1, "band")))
-    assert [one.item for one in found("inconsistent_surfaces", look)] == [0, 1]
+    both = found("inconsistent_surfaces", look)
+    assert [one.item for one in both] == [0, 1]
+    assert {(one.proposed_probability, one.present_probability) for one in both} == {(0.5, 0.5)}
 
 
 @pytest.mark.parametrize("id", ["inconsistent_surfaces", "unlabelled_repeats", "near_duplicates"])
@@ -76,6 +78,15 @@ def test_repeats_find_the_longest_surface_outside_of_entities() -> None:
     (one,) = found("unlabelled_repeats", look)
     assert (one.item, one.start, one.end, one.there, one.proposed) == (1, 1, 3, (), (Span(1, 3, "location"),))
     assert one.score == pytest.approx(1 / 3)
+
+
+def test_repeats_hold_back_what_gold_labels_at_fewer_than_half_of_its_places() -> None:
+    labelled, bare = said("It was Marble", (2, 3, "band")), [said(f"Marble is {word}", id=word) for word in ("a", "b")]
+    assert found("unlabelled_repeats", gold(labelled, *bare)) == []
+    (one,) = found("unlabelled_repeats", gold(labelled, said("On Marble", (1, 2, "band"), id="c"), bare[0]))
+    assert (one.proposed_probability, one.present_probability) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+    split = gold(labelled, said("On Marble", (1, 2, "person"), id="c"), said("See Marble", id="d"))
+    assert found("unlabelled_repeats", split) == []  # no type has half of the places
 
 
 def test_repeats_mind_case() -> None:

@@ -14,6 +14,8 @@ from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import load_tagger
+from crossner_core.training.settings.registry import setting
+from crossner_core.training.tagging import Part, begin_stage
 from tests.support.training_builders import TYPES, labelled, own_sentences, tiny_data, tiny_encoder, tiny_recipe
 
 # Recipe fields by which an architecture trains otherwise, each a case of its own.
@@ -78,6 +80,28 @@ def test_architecture_same_seed_same_numbers(tmp_path: Path, changes: dict[str, 
     assert first.history == second.history
     assert_same_weights(tmp_path / "a", tmp_path / "b")
     assert run({**changes, "seed": 1}, tiny_data(), tmp_path / "c").history != first.history
+
+
+def test_architecture_learns_nothing_about_types_that_a_corpus_does_not_annotate(changes: dict[str, object]) -> None:
+    own, other = own_sentences(4), tuple(replace(item, spans=()) for item in own_sentences(4, offset=50))
+    recipe = tiny_recipe(label_size=8, setting="pretrain_finetune", source_unmarked="unknown", **changes)
+    data = replace(tiny_data(), sources=(SourceCorpus(own), SourceCorpus(other)))
+    (source, _) = setting("pretrain_finetune").plan(recipe, data)
+    run = begin_stage(recipe, source, tiny_encoder())
+    run.model.eval()
+    marked, bare = (
+        [number for number, window in enumerate(run.task.windows) if (window.sentence < len(own)) == wanted]
+        for wanted in (True, False)
+    )
+    for windows, moves in ((marked, True), (bare, False)):
+        run.model.zero_grad()
+        loss = run.task.loss(Part(windows, 1.0, 0))
+        loss.backward()
+        (rows,) = (rows for name, rows in run.model.tag_rows().items() if name.endswith("head.weight"))
+        by_name = dict(run.model.named_parameters())
+        (gradient,) = (p.grad for p in by_name.values() if p.data_ptr() == rows.data_ptr())
+        assert bool(torch.isfinite(loss)) and gradient is not None
+        assert (gradient[1:].abs().sum() > 0) == moves
 
 
 def test_architecture_takes_a_batch_of_one_and_a_sentence_of_one_token(

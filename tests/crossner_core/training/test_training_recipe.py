@@ -8,7 +8,7 @@ import pytest
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.training.data import SourceCorpus
-from crossner_core.training.recipe import Recipe, source_options, source_recipe
+from crossner_core.training.recipe import Recipe, source_options, source_recipe, source_weights
 from crossner_core.training.settings.registry import needs_source, setting, setting_ids
 from crossner_core.training.stage import Stage
 from tests.support.training_builders import own_sentences, tiny_data, tiny_recipe
@@ -99,6 +99,39 @@ def test_recipe_of_several_sources_learns_from_all_of_them() -> None:
     assert replace(data, sources=(SourceCorpus(first),)).fingerprint != data.fingerprint
 
 
+def test_source_counts_as_often_as_its_weight_says() -> None:
+    recipe = tiny_recipe(setting="joint", source="conll2003*0.5, wnut17 * 2")
+    assert recipe.sources == ("conll2003", "wnut17")
+    assert source_weights(recipe.source) == {"conll2003": 0.5, "wnut17": 2.0}
+    first, second = own_sentences(4, offset=100), own_sentences(3, offset=200)
+    data = replace(tiny_data(), sources=(SourceCorpus(first, weight=0.5), SourceCorpus(second, weight=2.0)))
+    assert len(data.source_train) == 2 + 6 and all(item in first for item in data.source_train[:2])
+    assert data.source_train[2:] == second * 2
+    quarter = replace(data, sources=(SourceCorpus(first, weight=0.25),))
+    assert len(quarter.source_train) == 1 and quarter.source_train[0] in data.source_train[:2]
+
+
+@pytest.mark.parametrize("source", ["conll2003*0", "conll2003*-1", "conll2003*1e3", "conll2003*", "a, a*2", "a*nan"])
+def test_source_that_counts_never_or_twice_is_refused(source: str) -> None:
+    with pytest.raises(InvalidConfig, match="source"):
+        tiny_recipe(source=source)
+
+
+def test_stage_says_which_types_each_sentence_was_annotated_for() -> None:
+    first, second = own_sentences(4, offset=100), own_sentences(3, offset=200)
+    bare = tuple(replace(item, spans=()) for item in second)
+    data = replace(tiny_data(), sources=(SourceCorpus(first), SourceCorpus(bare)))
+    marked = SourceCorpus(first).types
+    recipe = tiny_recipe(setting="pretrain_finetune", source_unmarked="unknown")
+    source, target = setting("pretrain_finetune").plan(recipe, data)
+    assert source.annotated == (marked,) * 4 + (frozenset(),) * 3 and target.annotated is None
+    (joint,) = setting("joint").plan(replace(recipe, setting="joint"), data)
+    assert joint.annotated is not None and len(joint.annotated) == len(joint.train)
+    assert set(joint.annotated[: len(data.train)]) == {frozenset(data.types)}
+    (before,) = setting("joint").plan(tiny_recipe(setting="joint"), data)
+    assert before.annotated is None
+
+
 def test_source_checkpoint_serves_whatever_history_the_target_learns_with() -> None:
     paper = Recipe(architecture="label_aware", setting="pretrain_finetune")
     ours = replace(paper, label_embedding_dropout=0.3, label_history="mixed", label_noise=0.1, constrained=False)
@@ -131,6 +164,7 @@ def test_recipe_field_of_a_stage_counts_exactly_where_the_plan_reads_it(id: str)
         "source_head_learning_rate": 1e-6, "source_epochs": 9, "source_batch_size": 3, "source_warmup_share": 0.4,
         "head_first_epochs": 3, "head_first_learning_rate": 1e-2, "self_training_rounds": 3,
         "self_training_epochs": 9, "pdaln_rounds": 3, "pdaln_round_epochs": 9, "pdaln_round_rate": 0.1,
+        "source_unmarked": "unknown",
     }  # fmt: skip
     plain = Recipe(setting=id)
     for name, value in other.items():

@@ -31,7 +31,7 @@ from crossner_core.training.loop import train
 from crossner_core.training.predictor import load_tagger
 from crossner_core.training.processes import present, run_together
 from crossner_core.training.recipe import Recipe
-from tests.support.gazetteer_fakes import compiled
+from tests.support.gazetteers.fakes import compiled
 from tests.support.paths import ROOT
 from tests.support.training_builders import own_sentences, save_encoder, tiny_data, tiny_encoder, tiny_recipe
 

@@ -83,6 +83,14 @@ def test_tables_and_pages_stream_chosen_columns(corpus: Corpus) -> None:
         list(corpus.tables(["colour"]))
 
 
+def test_a_page_is_found_in_whichever_shard_and_row_group_it_lies(corpus: Corpus) -> None:
+    last = (len(corpus) - 1) // 3
+    for page in (0, 1, ROW_GROUP // 3, last):
+        numbers = range(3 * page, min(3 * page + 3, len(corpus)))
+        assert corpus.of_page(page) == [_item(number) for number in numbers], page
+    assert corpus.of_page(last + 1) == [] == corpus.of_page(-1)
+
+
 def test_rows_find_single_sentences(corpus: Corpus) -> None:
     last = len(corpus) - 1
     assert corpus.rows([last, 0, ROW_GROUP, 0]) == [_item(number) for number in (last, 0, ROW_GROUP, 0)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.schema import LabelledSentence, sentence_from_words
 from crossner_core.vocabulary import Vocabulary, overlap, sentence_words, vocabulary
 from tests.support.corpus_builders import make_corpus
+from tests.support.paths import ROOT
 from workbench.commands import common, corpus_levels
 
 
@@ -88,3 +91,12 @@ def test_command_compares_corpora_and_files(
     assert words == [1, 4]  # last.txt comes first
     with pytest.raises(BadInput, match="no format 'png'"):
         app(args=["overlap", "a=invented", "b=invented", "--format", "png"], standalone_mode=False)
+
+
+def test_stop_words_are_those_of_spacy_which_is_not_imported_for_them() -> None:
+    code = (
+        "import sys; from crossner_core.vocabulary import _stop_words; "
+        "words = _stop_words(); assert not [name for name in sys.modules if name.startswith('spacy')]; "
+        "from spacy.lang.en.stop_words import STOP_WORDS; assert words == STOP_WORDS and len(words) > 300"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

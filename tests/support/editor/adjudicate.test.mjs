@@ -114,3 +114,9 @@ test("every span of an adjudication names its surface, as the server demands", (
   const { work } = chooseUnit(item, initialAdjudication(item), 0, "second");
   assert.deepEqual(work.spans.map((span) => span.surface), ["The Tin Gulls"]);
 });
+
+test("an expert marks an example and takes it back; it stays whatever is decided after, and nobody else can", () => {
+  const marked = run(start(), "example", choose("first"));
+  assert.ok(marked.work.example && !run(marked, "example").work.example && !run(start(), "example", "undo").work.example);
+  assert.ok(!run(open(buildItem()), "example").work.example);
+});

@@ -23,6 +23,11 @@ export function suggestion(start, end, type, score = 0.5, source = "gazetteer") 
   return { start, end, type, source, score, entity: null };
 }
 
+/** How a span of an annotator came about, as the server says it. */
+export function made(start, end, type, reasons = [], more = {}) {
+  return { start, end, type, by: 1, origin: "accepted", imported: false, from: null, shown: true, own: true, reasons, ...more };
+}
+
 export const span = (start, end, type) => ({ start, end, type });
 
 export function run(state, ...actions) {

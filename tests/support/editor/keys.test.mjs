@@ -71,7 +71,10 @@ test("a key held down goes on moving and taking back; what decides or leaves wai
 test("every mode has its help", () => {
   for (const mode of ["annotate", "check", "adjudicate", "view"]) assert.ok(helpRows(mode).length >= 4);
   assert.ok(!helpRows("annotate").some((row) => row.keys === "!"));
-  assert.ok(helpRows("check").some((row) => row.keys === "Space" && row.text === "next span"));
+  assert.ok(helpRows("check").some((row) => row.keys.startsWith("Space") && row.text.startsWith("confirm")));
+  const rowOf = (floor) => helpRows("annotate", floor).find((row) => row.keys === "Shift + Space").text;
+  assert.equal(rowOf(0.8), "accept all suggestions of 80 % or more; the others stay open, no hints");
+  assert.equal(rowOf(0), "accept all suggestions, no hints");
   for (const mode of ["check", "adjudicate", "view"])
     assert.ok(helpRows(mode).every((row) => !/another suggestion|accept/.test(row.text)), "suggestions are shown when annotating only");
 });

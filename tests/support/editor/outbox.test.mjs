@@ -241,14 +241,14 @@ test("leftovers that are never answered do not block the own outbox", () => {
   assert.deepEqual(new Set(clients), new Set(["old", "new"]));
 });
 
-function setUp(items, storage = memoryStorage(), client = "tab") {
+function setUp(items, storage = memoryStorage(), client = "tab", memory = undefined) {
   const outbox = make(storage, client);
   const timers = clock();
   const posts = [];
   const sender = createSender({ outbox, timers, post: (message) => posts.push(structuredClone(message)) });
   const effort = createEffort({ now: timers.now });
   const payload = { mode: "annotate", types: [], items, acks: {}, rejections: [] };
-  const session = createSession({ payload, outbox, sender, effort });
+  const session = createSession({ payload, outbox, sender, effort, memory });
   return { session, outbox, timers, posts, effort, payload };
 }
 
@@ -443,6 +443,24 @@ test("a domain with other types brings its suggestions to the open sentence; my 
   session.receive({ ...payload, types: types.slice(0, 1), items: [now] });
   assert.deepEqual(shown(), [[2, 4, "person"]]);
   assert.deepEqual([session.state.work.comment, session.state.past.length, session.state.titles], ["mine", 1, { person: "person" }]);
+});
+
+test("the sentences submitted last are kept, newest first, and any of them opens again", () => {
+  const kept = [];
+  const memory = { load: () => kept.at(-1) ?? null, keep: (recent) => kept.push(structuredClone(recent)) };
+  const { session, outbox } = setUp(two(), undefined, "tab", memory);
+  submit(session);
+  session.dispatch({ do: "none" });
+  session.dispatch({ do: "enter" });
+  session.skip("Not a sentence");
+  assert.deepEqual(session.recent.map(({ item, kind }) => [item.task, kind]), [[3, "skip"], [2, "submit"], [1, "submit"]]);
+  assert.ok(session.reopen(2));
+  assert.deepEqual(plain(session.state.work.spans), [[2, 4, "person"]]);
+  assert.deepEqual([session.state.item.task, outbox.latest(1).kind], [1, "reopen"]);
+  assert.ok(!session.reopen(2), "there is no third any more");
+  assert.deepEqual(kept.at(-1).map(({ item }) => item.task), [3, 2]);
+  const { session: later } = setUp([buildItem({ task: 2 }), buildItem({ task: 9 })], undefined, "tab", memory);
+  assert.deepEqual(later.recent.map(({ item }) => item.task), [3], "what is among the sentences again is not offered");
 });
 
 test("skipping sends the reason", () => {

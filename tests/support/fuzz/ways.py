@@ -232,7 +232,7 @@ def _recipe(scene: Scene, files: Files) -> None:
 
 
 def _triples(_: Scene) -> list[Files]:
-    from tests.support.gazetteer_builders import label, redirect, typed
+    from tests.support.gazetteers.builders import label, redirect, typed
 
     lines = typed("Mara_Vell", "Singer") + typed("Low_Tide_(song)", "Song") + label("Mara_Vell", "Mara Vell \\u00e9")
     lines += redirect("Mara", "Mara_Vell") + '<http://a/b%C3%A9> <http://a/p> "x"^^<http://a/t> .\n# end\n'

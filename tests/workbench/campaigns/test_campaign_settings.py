@@ -25,7 +25,7 @@ from workbench.data import archive
 People = dict[str, Actor]
 SPECS = fields(CampaignSettings)
 TEXTS = {"name": ("Rails", " "), "endpoint": ("http://localhost/sparql", "ftp://x"), "gazetteer": ("tiny", "../up"),
-         "open_at_submit": ("refuse", "drop")}  # fmt: skip
+         "open_at_submit": ("refuse", "drop"), "confirm": ("all", "some")}  # fmt: skip
 """Of each text one that is allowed and one that is not."""
 every_setting = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 
@@ -114,13 +114,12 @@ def test_settings_of_a_new_campaign_have_a_flag_each() -> None:
 def test_settings_of_both_forms_have_an_input_each(
     store: Store, people: People, campaign: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    test = open_screen(monkeypatch, store, "campaigns", people["adm"])
     rules, new = settings.fields("rules"), settings.fields("rules", "new")
-    for key, specs in ((str(campaign), rules), ("new:0", new)):
-        if key == "new:0":
-            test.segmented_control(key="campaigns:view").set_value("New").run()
+    keys = {"campaigns": (f"campaigns:{{}}:{campaign}", rules), "new_campaign": ("new:0:{}", new)}
+    for screen, (key, specs) in keys.items():
+        test = open_screen(monkeypatch, store, screen, people["adm"])
         labels = {one.key: one.label for one in (*test.number_input, *test.text_input, *test.checkbox, *test.selectbox)}
         for spec in specs:
             percent = ", %" if spec.metadata.get("percent") else ""
-            assert labels[f"campaigns:{spec.name}:{key}"] == spec.metadata["label"] + percent
-        assert test.selectbox(key=f"campaigns:gazetteer:{key}").options[0] == "none: the bundled DBpedia sample"
+            assert labels[key.format(spec.name)] == spec.metadata["label"] + percent
+        assert test.selectbox(key=key.format("gazetteer")).options[0] == "none: the bundled DBpedia sample"

@@ -176,16 +176,19 @@ MODULES = (campaigns, sentences, handout, outbox, adjudication, my_work, overvie
 ALLOWED = {
     "last_campaign": {"annotator", "expert", "researcher", "admin"},
     "choose_campaign": {"annotator", "expert", "researcher", "admin"},
-    "create_campaign": {"admin"}, "list_campaigns": {"annotator", "expert", "researcher", "admin"},
+    "create_campaign": {"researcher", "admin"}, "possible_members": {"researcher", "admin"},
+    "list_campaigns": {"annotator", "expert", "researcher", "admin"},
     "get_campaign": {"annotator", "expert", "researcher", "admin"}, "update_settings": {"admin"},
     "get_domain": {"annotator", "expert", "researcher", "admin"},
-    "update_domain": {"admin"}, "delete_campaign": {"admin"}, "add_members": {"admin"}, "set_members": {"admin"},
+    "update_domain": {"admin"}, "delete_campaign": {"admin"},
+    "add_members": {"researcher", "admin"}, "set_members": {"researcher", "admin"},
     "add_sentences": {"researcher", "admin"}, "items": {"annotator", "expert"}, "progress": {"annotator", "expert"},
     "release": {"annotator", "expert"}, "apply": {"annotator", "expert"}, "reopen": {"annotator", "expert"},
     "ask": {"expert"}, "answer": {"annotator", "expert"}, "close_question": {"expert"},
     "my_questions": {"annotator", "expert"}, "open_questions": {"expert"}, "parked": {"expert", "researcher", "admin"},
     "unpark": {"expert", "admin"}, "my_work": {"annotator", "expert"}, "overview": {"expert", "researcher", "admin"},
-    "preannotate": {"researcher", "admin"}, "add_model_suggestions": {"researcher", "admin"},
+    "preannotate": {"researcher", "admin"}, "propose": {"researcher", "admin"},
+    "add_model_suggestions": {"researcher", "admin"},
     "layer": {"expert", "researcher", "admin"},
 }  # fmt: skip
 
@@ -204,7 +207,7 @@ def _use_cases() -> list[Callable[..., Any]]:
 def _call(function: Callable[..., Any], store: Store, actor: Actor, campaign: int) -> Any:
     values = {"campaign_id": campaign, "stage": "annotate", "which": "gold", "name": "New", "text": "text"}
     values |= {"domain": load_domain("music"), "user_ids": (), "labelled": (), "outbox": {"client": "c", "events": []}}
-    values |= {"run_id": 1, "suggestions": {}, "task_id": 1, "question_id": 1}
+    values |= {"run_id": 1, "suggestions": {}, "task_id": 1, "question_id": 1, "sentences": ()}
     wanted = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty][2:]
     return function(store, actor, **{p.name: values[p.name] for p in wanted if p.kind is not p.VAR_KEYWORD})
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from crossner_core.schema import Sentence
 from crossner_core.wikipedia.corpus import Corpus
 from db.engine import Store
 from db.migrate import migrate
@@ -62,8 +64,18 @@ def _shown(page: Any) -> str:
     )
 
 
+def _neighbours(order: Sequence[Sentence], id: str) -> tuple[str, str]:
+    """Return the texts before and after a sentence on its page, empty at its ends."""
+    place = next(number for number, sentence in enumerate(order) if sentence.id == id)
+    beside = (order[place - 1] if place else None, order[place + 1] if place + 1 < len(order) else None)
+    same = [one is not None and one.meta["page"] == order[place].meta["page"] for one in beside]
+    before, after = (one.text if one is not None and is_same else "" for one, is_same in zip(beside, same, strict=True))
+    return before, after
+
+
 def test_sample_of_a_dump_opens_in_the_span_editor(sampled: Store, tmp_path: Path) -> None:
-    corpus = {one.sentence.id: one.sentence for one in Corpus.open(tmp_path / "corpora" / "sample").sentences()}
+    order = [one.sentence for one in Corpus.open(tmp_path / "corpora" / "sample").sentences()]
+    corpus = {sentence.id: sentence for sentence in order}
     with sampled.read() as session:
         rows = {row.text: row for row in session.scalars(sa.select(SentenceRow)).all()}
         suggested = set(session.scalars(sa.select(SuggestionRow.sentence_id)).all())
@@ -85,6 +97,16 @@ def test_sample_of_a_dump_opens_in_the_span_editor(sampled: Store, tmp_path: Pat
             drawn = page.locator("[role=option].link").evaluate_all("nodes => nodes.map(n => Number(n.dataset.i))")
             assert set(drawn) == linked
             assert (page.locator(".mark.suggestion").count() > 0) == (row.id in suggested)
+            page_address = f"https://en.wikipedia.org/w/index.php?oldid={row.meta['revision']}"
+            assert page.locator(".origin a").get_attribute("href") == page_address
+            before, after = _neighbours(order, row.external_id)
+            for place, expected in (("before", before), ("after", after)):
+                line = page.locator(f".around.{place} .line")
+                if expected:
+                    line.wait_for(timeout=15_000)
+                    assert line.evaluate("node => node.textContent") == expected
+                else:
+                    assert line.count() == 0
             seen_suggestion = seen_suggestion or row.id in suggested
             page.keyboard.press("Shift+Space" if row.id in suggested else "0")
             page.keyboard.press("Enter")

@@ -18,6 +18,7 @@ from workbench.campaigns import campaigns, sentences
 from workbench.cli import main
 from workbench.data import browsing, sampling
 from workbench.data.sampling import SamplingPlan
+from workbench.data.searching import Search
 
 People = dict[str, Actor]
 
@@ -49,7 +50,7 @@ def test_sampling_adds_sentences_with_links_suggestions_and_origin(store: Store,
     report = sampling.sample_into_campaign(store, people["res"], campaign, "tiny", SamplingPlan(count=3, min_links=2))
     assert (report.added, report.total, report.considered) == (2, 8, 8)
     assert report.left_out["length"] == 1 and report.left_out["links"] == 4 and report.repeated["nearly the same"] == 1
-    line = browsing.browse(store, people["res"], campaign, text="Mara Vell").lines[0]
+    line = browsing.browse(store, people["res"], campaign, Search(text="Mara Vell")).lines[0]
     found = browsing.sentence_layers(store, people["res"], campaign, line.id)
     assert {one.target for one in found.sentence.links} == {"Mara Vell", "The Tin Gulls"}
     assert {(one.entity, one.type) for one in found.suggestions} == {

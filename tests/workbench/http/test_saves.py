@@ -27,7 +27,7 @@ from workbench.http import saves
 from workbench.http.cookies import SESSION_COOKIE, form_token
 from workbench.http.gate import Gate
 from workbench.http.saves import LARGEST_MESSAGE, TOKEN_HEADER, Saves
-from workbench.labelling import outbox
+from workbench.labelling import adjudication, outbox
 from workbench.settings import Settings
 
 ORIGIN = "http://testserver"
@@ -300,7 +300,7 @@ def test_use_cases_run_beside_the_event_loop_in_few_threads(
     store: Store, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy, most, lock = 0, 0, threading.Lock()
-    answer = saves.screen.answer
+    look = saves.outbox.is_of_another
 
     def slow(*arguments: Any) -> Any:
         nonlocal busy, most
@@ -310,12 +310,90 @@ def test_use_cases_run_beside_the_event_loop_in_few_threads(
         time.sleep(0.05)
         with lock:
             busy -= 1
-        return answer(*arguments)
+        return look(*arguments)
 
-    monkeypatch.setattr(saves.screen, "answer", slow)
+    monkeypatch.setattr(saves.outbox, "is_of_another", slow)
     threads = [threading.Thread(target=browser.send) for _ in range(24)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert 2 <= most <= saves._THREADS
+
+
+@pytest.fixture
+def expert(server: TestClient, store: Store, people: People, campaign: int) -> Browser:
+    """An expert's editor with all sentences to decide."""
+    for name, stage in (("ann1", "annotate"), ("ann2", "check")):
+        Tab(store, people[name], campaign, stage).submit_all()
+    return browser_of(server, store, people["eva"], campaign, "adjudicate")
+
+
+def test_question_is_put_and_its_sentence_comes_last(store: Store, people: People, expert: Browser) -> None:
+    order = [item["task"] for item in expert.tab.items(6)]
+    message = {"user": people["eva"].id, "task": order[0], "text": "A band?", "asks": "second"}
+    answer = expert.post(message, stage="adjudicate/questions")
+    assert answer.status_code == 200 and answer.json()["rejections"] == []
+    assert [item["task"] for item in answer.json()["items"]] == order[1:5]
+    (put,) = adjudication.my_questions(store, people["ann2"], expert.tab.campaign_id)
+    assert (put.text, put.asks) == ("A band?", "second")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ({"asks": "third"}, 400, "asks"),
+        ({"text": " "}, 400, "characters"),
+        ({"user": 9999}, 409, "Somebody else"),
+        ({"task": 9999}, 403, "no task"),
+    ],
+)
+def test_question_that_cannot_be_put_says_why(
+    store: Store, people: People, expert: Browser, body: dict[str, Any], status: int, words: str
+) -> None:
+    task = expert.tab.items(1)[0]["task"]
+    answer = expert.post({"user": people["eva"].id, "task": task, "text": "?"} | body, stage="adjudicate/questions")
+    assert answer.status_code == status and words in answer.json()["problem"]
+    assert adjudication.open_questions(store, people["eva"], expert.tab.campaign_id) == ()
+
+
+def test_question_about_a_sentence_that_is_gold_is_a_conflict(people: People, expert: Browser) -> None:
+    task = expert.tab.items(1)[0]["task"]
+    expert.tab.submit_all()
+    answer = expert.post({"user": people["eva"].id, "task": task, "text": "?"}, stage="adjudicate/questions")
+    assert (answer.status_code, "under adjudication" in answer.json()["problem"]) == (409, True)
+
+
+def test_annotators_and_other_sites_ask_nothing(
+    server: TestClient, store: Store, people: People, expert: Browser
+) -> None:
+    message = {"task": expert.tab.items(1)[0]["task"], "text": "?"}
+    path = "adjudicate/questions"
+    assert expert.post(message, stage=path, origin="http://elsewhere").status_code == 403
+    assert expert.post(message, stage=path, drop=TOKEN_HEADER).status_code == 403
+    annotator = browser_of(server, store, people["ann1"], expert.tab.campaign_id)
+    assert annotator.post(message, stage=path).status_code == 403
+    assert adjudication.open_questions(store, people["eva"], expert.tab.campaign_id) == ()
+
+
+def test_label_review_goes_through_the_same_checks(
+    store: Store, server: TestClient, people: People, campaign: int
+) -> None:
+    token = give_session(store, people["eva"])
+    sent = {"origin": ORIGIN, TOKEN_HEADER: form_token(token), "cookie": f"{SESSION_COOKIE}={token}"}
+    path, message = f"/label-review/{campaign}/near_duplicates", {"client": "tab", "events": [], "ask": True}
+
+    def post(body: Any = message, **changed: str) -> Any:
+        headers = sent | {name.replace("_", "-"): value for name, value in changed.items()}
+        return server.post(path, content=json.dumps(body).encode(), headers=headers)
+
+    answer = post()
+    assert (answer.status_code, answer.json()["progress"]) == (200, {"done": 0, "left": 0})
+    assert post(cookie="").status_code == 401
+    assert post(origin="https://evil.example").status_code == 403
+    assert post(x_form_token="0").json()["reason"] == "reload"
+    assert post(message | {"user": people["ann1"].id}).status_code == 409
+    assert post({"events": []}).status_code == 400
+    annotator = give_session(store, people["ann1"])
+    refused = post(cookie=f"{SESSION_COOKIE}={annotator}", x_form_token=form_token(annotator))
+    assert refused.status_code == 403 and "expert" in refused.json()["problem"]

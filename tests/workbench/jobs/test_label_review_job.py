@@ -42,6 +42,27 @@ def test_job_fills_the_queues(store: Store, people: dict[str, Actor], golden: in
     assert f"Likely label errors: {open_['label_errors']}" in job.message and open_["inconsistent_surfaces"] == 2
 
 
+@pytest.mark.slow
+def test_job_lists_a_planted_error_with_what_models_give_both_sides(
+    store: Store, people: dict[str, Actor], campaign: int, tmp_path: Path
+) -> None:
+    """Among two hundred sentences alike, one gives a name another type than all others."""
+    rows = [
+        said(f"Mara Vell sang in Oslo with {word} .", (0, 2, "band" if number == 7 else "musicalartist"), id=word)
+        for number, word in enumerate(f"word{number}" for number in range(200))
+    ]
+    sentences.add_sentences(store, people["res"], campaign, rows)
+    label_review.look_again(store, people["eva"], campaign, options(tmp_path), ["label_errors"])
+    assert work(store, tmp_path) == 1
+    (finding,) = label_review.findings(store, people["eva"], campaign, "label_errors")
+    assert finding.sentence.text == "Mara Vell sang in Oslo with word7 ."
+    assert [span.type for span in (*finding.there, *finding.proposed)] == ["band", "musicalartist"]
+    assert finding.proposed_probability is not None and finding.proposed_probability >= 0.8
+    assert finding.present_probability is not None and finding.present_probability <= 0.2
+    job = queue.newest_job(store, people["eva"], "second_look", campaign)
+    assert job is not None and job.message == "Likely label errors: 1"
+
+
 def test_job_with_too_few_sentences_says_so_and_does_the_rest(
     store: Store, people: dict[str, Actor], golden: int, tmp_path: Path
 ) -> None:

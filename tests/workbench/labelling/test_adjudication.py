@@ -20,7 +20,7 @@ from tests.support.builders import Tab, first_choices, make_gold, make_person, m
 from workbench.accounts import accounts
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
-from workbench.data import layers
+from workbench.data import archive, layers
 from workbench.labelling import adjudication, handout, steps
 from workbench.labelling.units import units
 from workbench.labelling.work import Flag
@@ -155,7 +155,7 @@ def test_questions_wait_for_both_annotators_and_come_last(store: Store, people: 
     assert [item["task"] for item in tab.items(6)] == [*order[1:], order[0]]
     (mine,) = adjudication.my_questions(store, people["ann1"], campaign)
     assert (mine.id, mine.text, mine.mine, mine.my_answer) == (question, "A stage name?", False, None)
-    assert mine.first == mine.second == ("Mara Vell (musicalartist)", "The Tin Gulls (band)", "Oslo (location)")
+    assert mine.first == mine.second == ("Mara Vell (musical artist)", "The Tin Gulls (band)", "Oslo (location)")
     assert adjudication.my_questions(store, people["ann3"], campaign) == ()
     with pytest.raises(NotAllowed, match="two annotators"):
         adjudication.answer(store, people["ann3"], question, "me too")
@@ -313,3 +313,36 @@ def test_imported_gold_can_be_reopened_by_an_expert(store: Store, people: People
     with store.read() as session:
         states = session.execute(sa.select(Annotation.origin, Annotation.state)).all()
     assert set(map(tuple, states)) == {("import", "superseded"), ("person", "submitted")}
+
+
+@pytest.mark.parametrize(("asks", "asked", "other"), [("first", "ann1", "ann2"), ("second", "ann2", "ann1")])
+def test_question_to_one_annotator_is_theirs_alone_and_waits_for_them_alone(
+    store: Store, people: People, campaign: int, asks: str, asked: str, other: str
+) -> None:
+    for name, stage in (("ann1", "annotate"), ("ann2", "check")):
+        Tab(store, people[name], campaign, stage).submit_all()
+    tab = Tab(store, people["eva"], campaign, "adjudicate")
+    order = [item["task"] for item in tab.items(6)]
+    question = adjudication.ask(store, people["eva"], order[0], "A stage name?", asks=asks)
+    assert [item["task"] for item in tab.items(6)] == [*order[1:], order[0]]
+    assert adjudication.my_questions(store, people[other], campaign) == ()
+    assert [view.asks for view in adjudication.my_questions(store, people[asked], campaign)] == [asks]
+    with pytest.raises(NotAllowed, match=f"Only annotator {asked[-1]} of the sentence"):
+        adjudication.answer(store, people[other], question, "me, too")
+    adjudication.answer(store, people[asked], question, "yes")
+    assert [item["task"] for item in tab.items(6)] == order
+
+
+def test_question_asks_nobody_else(store: Store, people: People, expert: Tab) -> None:
+    task = expert.items(1)[0]["task"]
+    with pytest.raises(BadInput, match="allowed are both, first, second"):
+        adjudication.ask(store, people["eva"], task, "?", asks="third")
+
+
+def test_archive_keeps_whom_a_question_asks(store: Store, people: People, expert: Tab, campaign: int) -> None:
+    adjudication.ask(store, people["eva"], expert.items(1)[0]["task"], "A stage name?", asks="second")
+    copied = archive.export_campaign(store, people["adm"], campaign)
+    again = archive.import_campaign(store, people["adm"], copied, name="Again")
+    (put,) = adjudication.my_questions(store, people["ann2"], again)
+    assert (put.text, put.asks) == ("A stage name?", "second")
+    assert adjudication.my_questions(store, people["ann1"], again) == ()

@@ -3,51 +3,23 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from db.engine import Store
 from tests.support.builders import Tab, make_campaign, make_people
-from tests.support.postgres import fresh_store, needs_postgres
+from tests.support.postgres import counted, either_store, needs_postgres
 from workbench.accounts.sign_in import actor_for_token
 from workbench.labelling import screen
 
+__all__ = ["either_store"]
+
 SPANS = [(0, 2, "musicalartist"), (4, 7, "band")]
-LOOKED_UP, DRAFT, SUBMIT = 1, 9, 23
+LOOKED_UP, DRAFT, SUBMIT = 1, 8, 21
 """Statements by which the gate looks somebody up, a draft is saved, and a submit is, with the next sentence."""
 FIRST = 1
 """More for the first event of a tab, whose number may have been used by a copy of the tab."""
-BEGINS = ("BEGIN", "BEGIN IMMEDIATE")
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=needs_postgres)])
-def either_store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    """A fresh store, on SQLite and on PostgreSQL."""
-    if request.param == "sqlite":
-        yield request.getfixturevalue("store")
-        return
-    with fresh_store() as fresh:
-        yield fresh
-
-
-@contextmanager
-def counted(store: Store) -> Iterator[list[str]]:
-    """Yield the statements that are sent to the store meanwhile."""
-    sent: list[str] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        if statement not in BEGINS:
-            sent.append(" ".join(statement.split()))
-
-    sa.event.listen(store.engine, "before_cursor_execute", note)
-    try:
-        yield sent
-    finally:
-        sa.event.remove(store.engine, "before_cursor_execute", note)
 
 
 def test_a_draft_and_a_submit_take_few_statements(either_store: Store) -> None:

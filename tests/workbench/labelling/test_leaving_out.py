@@ -19,6 +19,7 @@ from tests.support.training_store import recipe_here
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.data import archive, browsing, layers, snapshots
+from workbench.data.searching import Search
 from workbench.jobs.kinds import second_look as label_review_kind
 from workbench.jobs.kinds import turn as round_kind
 from workbench.labelling import label_review
@@ -195,11 +196,11 @@ def test_counts_say_what_is_left_out(store: Store, people: dict[str, Actor], rep
     label_review.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
     assert counts() == (8, 1, 8, 6)
     assert sum(map(len, frozen(store, people, repeated).values())) == 7
-    lines = browsing.browse(store, people["res"], repeated, text=POOL).lines
+    lines = browsing.browse(store, people["res"], repeated, Search(text=POOL)).lines
     assert [(line.place, line.split) for line in lines] == [("gold", "pool")]
     found = browsing.sentence_layers(store, people["res"], repeated, lines[0].id)
     assert found.left_out.startswith("Eva, 20") and "in test" in found.left_out
-    other = browsing.browse(store, people["res"], repeated, text=TEST).lines[0]
+    other = browsing.browse(store, people["res"], repeated, Search(text=TEST)).lines[0]
     assert browsing.sentence_layers(store, people["res"], repeated, other.id).left_out == ""
 
 

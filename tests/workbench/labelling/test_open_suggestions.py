@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from crossner_core.schema import Suggestion
+from crossner_core.schema import Span, Suggestion
 from db.engine import Store
 from db.tables import Annotation, AnnotationVersion, SentenceRow
 from tests.support.builders import Tab
 from workbench.accounts.actors import SYSTEM, Actor
 from workbench.campaigns import campaigns
+from workbench.data import browsing
 from workbench.suggestions import preannotating
 
 People = dict[str, Actor]
@@ -49,6 +50,22 @@ def places(marks: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
 def test_submit_of_an_older_editor_keeps_what_it_left_open(store: Store, tab: Tab) -> None:
     kept = submitted(store, tab, [SURE[:3]])
     assert (places(kept["spans"]), kept["rejected"], kept["left_open"]) == ([SURE[:3]], [], [list(LOW[:3])])
+
+
+def test_layers_of_a_sentence_say_what_was_left_open(store: Store, people: People, campaign: int, tab: Tab) -> None:
+    sentence = tab.items()[0]["sentence"]
+    submitted(store, tab, [SURE[:3]])
+    (work,) = browsing.sentence_layers(store, people["res"], campaign, sentence).work
+    assert (work.left_open, work.opened) == ((Span(*LOW[:3]),), "")
+
+
+def test_layers_of_a_sentence_say_what_was_done_with_open_suggestions(
+    store: Store, people: People, campaign: int, tab: Tab
+) -> None:
+    sentence = tab.items()[0]["sentence"]
+    submitted(store, tab, [SURE[:3]], opened="refuse")
+    (work,) = browsing.sentence_layers(store, people["res"], campaign, sentence).work
+    assert (work.left_open, work.opened) == ((), "refuse")
 
 
 def test_submit_that_says_what_it_did_is_taken_at_its_word(store: Store, tab: Tab) -> None:

@@ -34,7 +34,7 @@ def test_mywork_follows_a_sentence_through_the_stages(store: Store, people: Peop
     expert.do("submit", expert.items(1)[0], [(0, 2, "musicalartist"), (4, 7, "band")], parts=decisions)
     work = my_work.my_work(store, people["ann1"], campaign)
     assert (work.rows[0].outcome, work.rows[0].kept, work.rows[0].changed) == ("changed", 1, 1)
-    assert work.rows[0].gold == ("Mara Vell (musicalartist)", "The Tin Gulls (band)")
+    assert work.rows[0].gold == ("Mara Vell (musical artist)", "The Tin Gulls (band)")
     assert [unit.kind for unit in work.rows[0].changes] == ["type", "agree"]
     assert (work.sentences, work.waiting, work.kept, work.changed, work.active_seconds) == (1, 0, 1, 1, 1.0)
     assert my_work.my_work(store, people["ann2"], campaign).rows[0].outcome == "kept"

@@ -13,7 +13,7 @@ from tests.support.builders import Tab, make_campaign, make_gold
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.reports.figures import Material, acceptance, four_figures, outcome
-from workbench.reports.overview import overview
+from workbench.reports.overview import Looked, overview
 
 People = dict[str, Actor]
 
@@ -63,6 +63,8 @@ def test_overview_counts_the_four_figures(store: Store, people: People, campaign
     assert outcomes == {
         "band": (1, 0, 0, 0, 0), "person": (0, 1, 0, 0, 0), "location": (0, 0, 1, 0, 0), "song": (0, 0, 0, 1, 0),
     }  # fmt: skip
+    # The rule wants eleven spans confirmed, all new; the twelfth was changed, which is a flag, too.
+    assert found.looked == Looked(spans=12, confirmed=11, changed=1, flagged=0) and found.looked.left == 0
     ann1 = next(row for row in found.people if row.user_id == people["ann1"].id)
     assert (ann1.annotated, ann1.entities, ann1.judged, ann1.kept, ann1.keystrokes) == (6, 12, 12, 12, 30)
     assert (found.stages[2].done, found.stages[1].waiting, found.imported_gold) == (6, 0, 0)

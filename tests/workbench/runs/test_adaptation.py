@@ -163,9 +163,9 @@ def test_adaptation_requests_out_of_range_are_refused(store: Store, tmp_path: Pa
     with pytest.raises(NotFound, match=r"conll2003.*own"):
         start(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path, setting="joint"))
     itself = recipe_here(tmp_path, setting="joint", source="own")
-    with pytest.raises(InvalidConfig, match="source is 'own', the same data set as the one to train on"):
+    with pytest.raises(InvalidConfig, match="source is 'own', the same data as is to be trained on"):
         start(store, actor, dataset_id=data.id, recipe=itself)
-    with pytest.raises(InvalidConfig, match="the setting 'joint' needs another one"):
+    with pytest.raises(InvalidConfig, match="the setting 'joint' needs other data"):
         adaptation.start_few_shot(store, actor, dataset_id=data.id, recipe=itself)
     with pytest.raises(InvalidConfig, match="sizes"):
         adaptation.start_few_shot(store, actor, dataset_id=data.id, recipe=recipe, sizes=(0,))

@@ -96,7 +96,7 @@ def test_turn_whose_checkpoint_is_deleted_while_it_scores_keeps_the_order_and_su
     round_, kinds = after_its_turn(store, admin, campaign_id, tmp_path / "home")
     assert not folder.exists() and kinds == ["turn"] and round_.scored == 12
     assert round_.notes == (
-        f"The checkpoint of run {run_id} was deleted during the turn. The queue is in its order; "
+        f"The checkpoint of run {run_id} was deleted during the round. The queue is in its order; "
         "suggestions stay as they were. Train again, or choose another run.",
     )
     assert {why for *_, why in places(store, campaign_id)[:11]} == {"token_entropy"}
@@ -117,5 +117,5 @@ def test_turn_that_scores_one_new_sentence_speaks_of_that_one(store: Store, tmp_
     with pytest.MonkeyPatch.context() as patched:
         when_asked(patched, "turn", look, step=2)  # the encoder's chunk comes first
         work(store, tmp_path / "home")
-    assert said == [f"Turn {round_id} is being made: the model has read 0 of 1 sentences new to it."]
+    assert said == [f"Round {round_id} is being made: the model has read 0 of 1 sentences new to it."]
     assert newest(store, admin, campaign_id).scored == 1

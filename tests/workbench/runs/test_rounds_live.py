@@ -262,11 +262,11 @@ def test_turn_says_that_its_run_waits_for_its_encoder(store: Store, tmp_path: Pa
         job_id = job_rows.add(session, kind="pretrain", payload={"name": recipe["encoder"]}, priority=22)
     rounds.tick(store)
     said = rounds.queue_state(store, admin, campaign_id).under_way
-    assert said == f"Turn 1 waits for its run 1, which begins when job {job_id} has made its encoder."
+    assert said == f"Round 1 waits for its run 1, which begins when job {job_id} has made its encoder."
     with store.write() as session:
         session.delete(session.get(Job, job_id))
     said = rounds.queue_state(store, admin, campaign_id).under_way
-    assert said == "Turn 1 waits for its run 1, which waits for the worker."
+    assert said == "Round 1 waits for its run 1, which is queued."
 
 
 def overheard(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
@@ -515,13 +515,13 @@ def test_turn_that_waits_is_cancelled_at_once(store: Store, tmp_path: Path) -> N
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
     rounds.change_round_settings(store, admin, campaign_id, strategy="longest")
-    with pytest.raises(Conflict, match="No turn is queued or running"):
+    with pytest.raises(Conflict, match="No round is queued or running"):
         rounds.cancel_round(store, admin, campaign_id)
     before, round_id = places(store, campaign_id), rounds.order_now(store, admin, campaign_id)
-    with pytest.raises(Conflict, match=f"Turn {round_id} is queued or running; wait for it, or cancel it."):
+    with pytest.raises(Conflict, match=f"Round {round_id} is queued or running; wait for it, or cancel it."):
         rounds.order_now(store, admin, campaign_id)
     state = rounds.queue_state(store, admin, campaign_id)
-    assert (state.round_id, state.under_way) == (round_id, f"Turn {round_id} waits for the worker.")
+    assert (state.round_id, state.under_way) == (round_id, f"Round {round_id} is queued.")
     assert rounds.cancel_round(store, admin, campaign_id) == "cancelled"
     round_ = newest(store, admin, campaign_id)
     assert (round_.state, round_.notes) == ("cancelled", ("It was cancelled.",)) and round_.finished_at is not None
@@ -548,7 +548,7 @@ def test_turn_that_is_being_made_says_how_far_it_is_and_stops_when_told(store: S
     with pytest.MonkeyPatch.context() as patched:
         when_asked(patched, "turn", cancel_it)
         assert work(store, tmp_path / "home") == 1
-    assert seen[0].under_way == f"Turn {round_id} is being made: the model has read 5 of 12 sentences new to it."
+    assert seen[0].under_way == f"Round {round_id} is being made: the model has read 5 of 12 sentences new to it."
     assert [one.cancelling for one in seen] == [False, True]
     assert queue.list_jobs(store, admin, campaign_id)[0].state == "cancelled"
     assert newest(store, admin, campaign_id).state == "cancelled" and places(store, campaign_id) == before
@@ -578,11 +578,11 @@ def test_turn_that_waits_for_its_run_is_cancelled_with_it(store: Store, tmp_path
         with pytest.MonkeyPatch.context() as patched:
             when_asked(patched, "run", cancel_it)
             assert work(store, tmp_path / "home") == 1
-        assert said[1] == f"Turn 1 waits for its run {said[0].split()[6][:-1]}, 25%: target · epoch 1."
+        assert said[1] == f"Round 1 waits for its run {said[0].split()[6][:-1]}, 25%: target · epoch 1."
     else:
         assert rounds.cancel_round(store, admin, campaign_id) == "cancelled"
     round_ = newest(store, admin, campaign_id)
-    assert said[0] == f"Turn {round_.id} waits for its run {round_.run_id}, which waits for the worker."
+    assert said[0] == f"Round {round_.id} waits for its run {round_.run_id}, which is queued."
     assert (round_.state, round_.run_state) == ("cancelled", "cancelled") and "cancelled" in round_.notes[-1]
     assert rounds.tick(store) == 0 and work(store, tmp_path / "home") == 0  # as much gold has to come in again
     assert places(store, campaign_id) == before

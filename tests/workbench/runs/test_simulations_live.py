@@ -321,7 +321,7 @@ def test_queue_screen_plays_strategies_and_says_what_they_saved(
     admin = person(store, "admin")
     campaign_id = campaign(store, admin, tmp_path)
     test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
-    test.segmented_control[0].set_value("Saved").run()
+    test.segmented_control[0].set_value("Savings").run()
     assert not test.exception, test.exception
     said = " ".join(one.value for kind in ("caption", "info") for one in getattr(test, kind))
     assert "0 sentences have active time" in said and "No strategy has been simulated" in said
@@ -336,7 +336,7 @@ def test_queue_screen_plays_strategies_and_says_what_they_saved(
     assert not test.exception and "0 of 3 campaigns simulated" in " ".join(one.value for one in test.caption)
     work(store, tmp_path / "home")
     test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
-    test.segmented_control[0].set_value("Saved").run()
+    test.segmented_control[0].set_value("Savings").run()
     assert not test.exception, test.exception
     next(one for one in test.button if one.label == "Simulate").click().run()
     said = " ".join(one.value for one in test.caption)
@@ -361,7 +361,7 @@ def test_queue_screen_plays_strategies_and_says_what_they_saved(
     test.run()
     assert test.selectbox(key=listed.key).value == dropped.job.id  # what a person chose stays
     test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
-    test.segmented_control[0].set_value("Saved").run()
+    test.segmented_control[0].set_value("Savings").run()
     assert test.selectbox(key=listed.key).value == newest.job.id
     assert not any("campaigns are done" in one.value for one in test.warning)
     assert any("Mean over 3 seeds" in one.value for one in test.caption)
@@ -401,7 +401,7 @@ def test_saved_screen_asks_what_annotators_are_like_and_tells_it(
     own = AnnotatorOptions(seconds_added=11.5)
     monkeypatch.setattr(simulations, "costs_in", lambda session, campaign_id: (own, 40))
     test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
-    test.segmented_control[0].set_value("Saved").run()
+    test.segmented_control[0].set_value("Savings").run()
     test.text_area[0].set_value("longest").run()
     key = f"saved:annotators:{campaign_id}"
     test.checkbox(key=key).set_value(True).run()
@@ -444,7 +444,7 @@ def test_saved_screen_draws_the_curves_of_one_entity_type_beside_random_sentence
             simulation_rows.save_points(session, row.id, found)
     reports = made_reports(monkeypatch, "pages.parts.model.played")
     test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
-    test.segmented_control[0].set_value("Saved").run()
+    test.segmented_control[0].set_value("Savings").run()
     assert not test.exception, test.exception
     areas = test.dataframe[-1].value.set_index("type")
     assert areas["longest"].to_dict() == {"band": 55.0, "song": 35.0}
@@ -546,7 +546,7 @@ def test_commands_set_rules_play_strategies_and_print_what_they_saved(
     code, said = call("rules", "--strategy", "longest + bert_km", "--retrain-every", "10")
     assert code == 0 and "longest + bert_km" in said and "retrain every  10" in said
     assert call("saved")[0] == 2
-    assert call("order")[0] == 0 and "Turn 1 waits for the worker." in call("list")[1]
+    assert call("order")[0] == 0 and "Round 1 is queued." in call("list")[1]
     assert call("cancel") == (0, "Cancelled.\n") and call("cancel")[0] == 2
     code, said = call("simulate", "longest", "--seeds", "1")
     assert code == 0 and "No worker is alive" in said

@@ -21,10 +21,11 @@ from db.engine import Store
 from tests.support.corpus_builders import make_corpus
 from tests.support.study_builders import data_folder, made_result, small_config
 from tests.support.training_builders import save_encoder
-from tests.support.training_store import ended, meanwhile, person, settings_for, work
+from tests.support.training_store import ended, meanwhile, own_dataset, person, settings_for, work
 from workbench import cli
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
+from workbench.data.datasets import import_dataset
 from workbench.jobs import lease, queue
 from workbench.jobs.context import Claimed, JobContext
 from workbench.jobs.kinds import study
@@ -90,6 +91,25 @@ def test_study_is_run_by_the_worker_and_its_cells_are_trained_once(store: Store,
     trained = _cells(home)
     studies.start_study(store, actor, "transfer", small_config("mine"))
     assert work(store, home) == 1 and _cells(home) == trained
+
+
+def test_study_runs_on_data_sets_of_the_store_as_they_are(store: Store, actor: Actor, home: Path) -> None:
+    own_dataset(store, actor)
+    values = small_config("mine", corpora=["own"], settings=["direct"])
+    studies.start_study(store, actor, "transfer", values, from_store=True)
+    assert work(store, home) == 1
+    done = studies.get_study(store, actor, "transfer")
+    assert done.result is not None and done.result.complete and done.result.corpora == ("own",)
+    trained = _cells(home)
+    again = small_config("mine", corpora=["own"], settings=["direct", "joint"])
+    with pytest.raises(BadInput, match="read the source corpus conll2003, which is not there; there are: own"):
+        studies.start_study(store, actor, "transfer", again, from_store=True)
+    source = {split: home.parent / "data" / "conll2003" / f"{split}.jsonl" for split in ("train", "dev", "test")}
+    import_dataset(store, actor, name="conll2003", splits=source)  # another folder, in which own is as it was
+    studies.start_study(store, actor, "transfer", again, from_store=True)
+    assert work(store, home) == 1
+    assert len(_cells(home)) == 2 and trained.items() <= _cells(home).items()
+    assert len(list((home / "experiments" / "datasets").iterdir())) == 2
 
 
 def test_study_finds_own_encoders_wherever_they_are_named(store: Store, home: Path) -> None:

@@ -76,6 +76,40 @@ def test_a_model_suggests_from_the_floor_and_if_it_is_no_worse(store: Store, adm
     assert "and needs 5.0 more" in reason(store, campaign, better)
 
 
+def calibrated(store: Store, run_id: int, **changed: object) -> None:
+    """Keep a calibration with a run, with a calibration error of 4 % on test."""
+    figures = {"spans": 80, "bins": [], "error": 0.04, "error_equal_width": 0.04, "brier": 0.1, "log_loss": 0.3}
+    report = {"calibration": {}, "measured_on": "test", "dev_spans": 80, "raw": figures, "calibrated": figures}
+    with store.write() as session:
+        run_rows.update(session, run_id, result={"calibration": {**report, "losses": {}, **changed}})
+
+
+def test_a_model_suggests_only_if_its_probabilities_were_calibrated(store: Store, admin: Actor, tmp_path: Path) -> None:
+    campaign = campaign_with_gold(store, admin)
+    run_id = trained(store, admin, campaign, 0.5, tmp_path)
+    assert not reason(store, campaign, run_id)  # any calibration will do
+    campaigns.update_settings(store, admin, campaign, model_error=0.15)
+    asked = "It suggests only when asked to."
+    assert reason(store, campaign, run_id) == (
+        f"Run {run_id} has probabilities that were not calibrated: there was no dev to fit them on. {asked}"
+    )
+    calibrated(store, run_id, dev_spans=0, dev_error=0.0)
+    assert "not calibrated: it predicted nothing on dev" in reason(store, campaign, run_id)
+    calibrated(store, run_id, dev_error=0.234)
+    assert reason(store, campaign, run_id) == (
+        f"Run {run_id} has a calibration error of 23.4 on dev, of 80 spans; models of this campaign suggest "
+        f"by themselves up to 15.0. {asked}"
+    )
+    calibrated(store, run_id, dev_error=0.15)
+    assert not reason(store, campaign, run_id)
+    calibrated(store, run_id)  # an earlier version kept only what it measured on test
+    assert not reason(store, campaign, run_id)
+    campaigns.update_settings(store, admin, campaign, model_error=0.03)
+    assert "calibration error of 4.0 on test" in reason(store, campaign, run_id)
+    calibrated(store, run_id, dev_error="unknown")
+    assert "not calibrated" in reason(store, campaign, run_id)
+
+
 def test_what_is_held_back_is_not_queued_and_said(store: Store, admin: Actor, tmp_path: Path) -> None:
     campaign = campaign_with_gold(store, admin)
     campaigns.update_settings(store, admin, campaign, model_floor=0.3)

@@ -13,10 +13,11 @@ from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, InvalidConfig, NotAllowed, NotFound, UnknownType
 from db.engine import Store
 from tests.support import builders
-from tests.support.gazetteer_builders import CONLL, FACTS, make_gazetteer
+from tests.support.gazetteers.builders import CONLL, FACTS, make_gazetteer
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.data import archive, browsing, datasets, exchange
+from workbench.data.searching import Search
 from workbench.reports import coverage
 from workbench.suggestions import gazetteers, preannotating
 
@@ -31,7 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def suggested(store: Store, people: People, campaign: int, text: str) -> set[tuple[str, str]]:
-    line = browsing.browse(store, people["res"], campaign, text=text).lines[0]
+    line = browsing.browse(store, people["res"], campaign, Search(text=text)).lines[0]
     found = browsing.sentence_layers(store, people["res"], campaign, line.id)
     return {(found.sentence.surface(one.start, one.end), one.type) for one in found.suggestions}
 

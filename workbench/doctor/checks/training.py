@@ -99,7 +99,7 @@ def _job_problems(context: Context, job: Job, kinds: tuple[str, ...]) -> Iterato
     if job.kind == "run" and job.run_id is None:
         yield "is to train a run, but names none"
     if job.kind == "turn" and _round_of(context, job.payload) is None:
-        yield f"is for turn {job.payload.get('turn_id')!r}, which does not exist"
+        yield f"is for round {job.payload.get('turn_id')!r}, which does not exist"
     if job.after_id == job.id:
         yield "waits for itself"
     if job.state == "running" and job_rows.older_than(job.heartbeat_at, STALE_SECONDS):
@@ -120,14 +120,14 @@ def _end_rounds(context: Context) -> None:
 
 @register(
     "rounds",
-    "Every unfinished turn has a run or job that will finish it",
-    remedy="Marks the turn as failed, so that the next one can begin; the queue keeps its order.",
+    "Every unfinished round has a run or job that will finish it",
+    remedy="Marks the round as failed, so that the next one can begin; the queue keeps its order.",
     mend=_end_rounds,
 )
 def rounds(context: Context) -> Iterator[Finding]:
     """Find turns whose job is done without them; the worker itself settles those whose job or run failed."""
     for round_ in _stuck(context):
-        yield Finding(f"turn {round_.id}", f"of campaign {round_.campaign_id} is {round_.state}, but its job is done")
+        yield Finding(f"round {round_.id}", f"of campaign {round_.campaign_id} is {round_.state}, but its job is done")
 
 
 def _stuck(context: Context) -> list[Round]:

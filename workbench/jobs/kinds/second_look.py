@@ -64,7 +64,8 @@ def gold_of(session: Session, campaign_id: int) -> tuple[Gold, list[int]]:
     assert campaign is not None, "jobs are deleted with their campaign"
     rows = sorted(layers.gold(session, campaign_id), key=lambda row: row.sentence_id)
     items, splits = tuple(row.labelled for row in rows), tuple(row.split for row in rows)
-    return Gold(items, splits, domain_of(campaign).type_names), [row.sentence_id for row in rows]
+    domain = domain_of(campaign)
+    return Gold(items, splits, domain.type_names, domain.titles), [row.sentence_id for row in rows]
 
 
 def _report(context: JobContext, number: int, checks: int, done: float) -> None:

@@ -120,7 +120,7 @@ def _begin(context: JobContext, round_id: int) -> _Plan:
 def _round(session: Session, round_id: int) -> Round:
     round_ = round_rows.get(session, round_id)
     if round_ is None:
-        raise NotFound(f"There is no turn {round_id}.")
+        raise NotFound(f"There is no round {round_id}.")
     return round_
 
 
@@ -193,7 +193,7 @@ def _can_suggest(plan: _Plan, predictor: Predictor | None) -> tuple[bool, tuple[
         return False, ()
     if plan.folder.is_dir():
         return True, ()
-    note = f"The checkpoint of run {plan.run_id} was deleted during the turn. The queue is in its order;"
+    note = f"The checkpoint of run {plan.run_id} was deleted during the round. The queue is in its order;"
     return False, (f"{note} suggestions stay as they were. Train again, or choose another run.",)
 
 
@@ -230,11 +230,11 @@ def _write(
 register(
     JobKind(
         name="turn",
-        title="turn",
+        title="round",
         priority=PATIENT_ABOVE,  # before the cells of a curve, after what a person waits for
         payload=Asked,
         handle=order_queue,
-        idle="No turn is queued or running in this campaign",
+        idle="No round is queued or running in this campaign",
         tick=rounds.tick,
     )
 )

@@ -16,16 +16,22 @@ Checks go through all gold and list the places they doubt, the most doubtful fir
 - **Reopen** (`3`): neither is right. The sentence goes back to you under Adjudicate, and is not gold until you send it.
 - In test, *Change* and *Reopen* ask once: press the key again to alter what models are measured on.
 - **Later** (`4`): skip it for now; it comes back at the end.
-- **Undo** (`0`): reverts your last *Keep*, *Change* or *Leave out*, and the gold with it. *Decided* lists every
-  decision, by anybody and of any day, and reverts the one you choose.
+- **Undo** (`0`): reverts your last *Keep*, *Change* or *Leave out*, and the gold with it; again for the one before.
+  *Decided* lists every decision, by anybody and of any day, and reverts the one you choose.
 
-Every decision is kept with its author and time. Snapshots do not change: freeze a new one to use your changes. *Likely
-label errors* uses models that were not trained on the sentence; it lists a proposal
-only if they give it 80 % or more, and clearly more than the gold; they can be wrong all the same, so read the sentence.
+The next doubt is there at once. Decisions are saved beside it; without a connection they wait in this browser.
+
+Every decision is kept with its author and time. Snapshots do not change: freeze a new one to use your changes.
+
+The percentages beside *Gold* and *Proposed* come from different places. In *Likely label errors* they are from models
+that were not trained on the sentence; a proposal is listed only if they give it 80 % or more, and clearly more than
+the gold. In *Inconsistent types* and *Unlabelled repeats* they are shares of the same words in the gold; there a
+proposal is listed from half of the places on, because shares of a few places seldom reach 80 %. *Near-duplicates* and
+*Imported twice* have none: one sentence stands against another. All can be wrong, so read the sentence.
 """
 
 actor = shell.signed_in("expert")
-campaign = shell.page(actor, "Label review", "Where may the gold be wrong? Decide one doubt at a time.", help=_HELP)
+campaign = shell.page(actor, "Label review", "Where may the gold be wrong? Review the doubts one by one.", help=_HELP)
 if campaign:
     with shell.shown_errors():
         label_review.label_review_view(actor, campaign)

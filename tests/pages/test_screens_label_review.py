@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -32,7 +35,7 @@ def doubted(store: Store, people: dict[str, Actor], campaign: int) -> int:
 
 
 def page(monkeypatch: pytest.MonkeyPatch, store: Store, actor: Actor, campaign: int) -> AppTest:
-    screen = open_screen(monkeypatch, store, "second_look", actor, campaign=campaign)
+    screen = open_screen(monkeypatch, store, "label_review", actor, campaign=campaign)
     assert not screen.exception, screen.exception
     return screen
 
@@ -57,7 +60,7 @@ def test_page_queues_a_look(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], campaign: int
 ) -> None:
     builders.make_gold(store, people, campaign)
-    screen = press(page(monkeypatch, store, people["eva"], campaign), "Look at 6 gold sentences")
+    screen = press(page(monkeypatch, store, people["eva"], campaign), "Review 6 gold sentences")
     job = queue.newest_job(store, people["eva"], "second_look", campaign)
     assert job is not None and job.state == "queued"
     assert "No worker is alive" in words(screen)
@@ -83,54 +86,21 @@ def test_page_offers_its_report_once_it_has_looked(
     assert list(made) == [f"second-look-{doubted}"]
 
 
-def test_page_shows_one_doubt_and_changes_gold(
+def shown(screen: AppTest) -> dict[str, Any]:
+    """Return what the page gives the part in the browser that decides by keys."""
+    (mounted,) = screen.get("bidi_component")
+    payload: dict[str, Any] = json.loads(mounted.proto.json)
+    return payload
+
+
+def test_page_shows_the_queue_to_the_browser(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
 ) -> None:
-    screen = page(monkeypatch, store, people["eva"], doubted)
-    assert "Mara Vell” is musicalartist 2 ×, band 1 ×" in words(screen)
-    press(screen, "Change")
-    assert [span.type for span in gold_of(store, doubted)[MARA]] == ["musicalartist", "country"]
-    again = page(monkeypatch, store, people["eva"], doubted)
-    assert any("Decided · 1" in one.label for one in again.expander)
-
-
-def test_page_takes_the_last_decision_back(
-    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
-) -> None:
-    before = gold_of(store, doubted)
-    screen = page(monkeypatch, store, people["eva"], doubted)
-    assert not [one for one in screen.button if one.label == "Undo"]
-    press(screen, "Change")
-    assert "Last changed" in words(screen) and gold_of(store, doubted) != before
-    press(screen, "Undo")
-    assert gold_of(store, doubted) == before and "Mara Vell” is musicalartist" in words(screen)
-    assert not [one for one in screen.button if one.label == "Undo"]
-
-
-def test_page_puts_off_without_deciding(
-    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
-) -> None:
-    screen = press(page(monkeypatch, store, people["eva"], doubted), "Later")
-    assert "Mara Vell” is musicalartist" in words(screen)  # it is the only one, so it begins again
-    assert label_review.decided(store, people["eva"], doubted) == ()
-
-
-def test_page_reopens_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
-) -> None:
-    screen = press(page(monkeypatch, store, people["eva"], doubted), "Reopen")
-    assert "under Adjudicate" in words(screen)
-    assert MARA not in gold_of(store, doubted)
-
-
-def test_page_shows_calmly_what_was_decided_elsewhere(
-    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
-) -> None:
-    screen = page(monkeypatch, store, people["eva"], doubted)
-    one = label_review.findings(store, people["eva"], doubted, "inconsistent_surfaces")[0]
-    label_review.decide(store, people["eva"], one.id, "keep")
-    press(screen, "Keep")
-    assert len(label_review.decided(store, people["eva"], doubted)) == 1
+    payload = shown(page(monkeypatch, store, people["eva"], doubted))
+    (item,) = payload["items"]
+    assert item["text"] == MARA and "Mara Vell” is musical artist 2 ×, band 1 ×" in item["why"]
+    assert payload["url"] == f"/label-review/{doubted}/inconsistent_surfaces" and len(payload["token"]) == 64
+    assert (payload["progress"], payload["user"]) == ({"done": 0, "left": 1}, people["eva"].id)
 
 
 @pytest.fixture
@@ -149,19 +119,12 @@ def left_out(store: Store, people: dict[str, Actor], campaign: int) -> list[str]
     return [one.leaving.text for one in done if one.state == "left_out"]
 
 
-def test_page_leaves_out_what_is_repeated_and_takes_it_back(
+def test_page_offers_to_leave_out_what_is_repeated(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], repeated: int
 ) -> None:
-    screen = page(monkeypatch, store, people["eva"], repeated)
-    said_there = words(screen)
-    assert "the copy in pool stays gold" in said_there and "The copy in test does not change." in said_there
-    button = next(one for one in screen.button if one.label == "Leave out")
-    assert button.proto.shortcut == "2" and not [one for one in screen.button if one.label == "Change"]
-    press(screen, "Leave out")
-    assert left_out(store, people, repeated) == [REPEATED]
-    assert "Last left out: The crowd" in words(screen).replace("\\", "") and "Nothing is waiting here." in words(screen)
-    press(screen, "Undo")
-    assert left_out(store, people, repeated) == [] and "the copy in pool stays gold" in words(screen)
+    (item,) = shown(page(monkeypatch, store, people["eva"], repeated))["items"]
+    assert (item["can"], item["leaves"]) == (["keep", "leave_out", "reopen"], {"from": "pool", "stays": "test"})
+    assert item["sides"] == [] and item["other"]["split"] in ("pool", "test")
 
 
 def test_page_lists_what_is_left_out_and_takes_it_in_again(
@@ -212,29 +175,11 @@ def test_page_reverts_a_decision_after_a_reload(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
 ) -> None:
     before = gold_of(store, doubted)
-    press(page(monkeypatch, store, people["eva"], doubted), "Change")
-    screen = page(monkeypatch, store, people["eva"], doubted)  # a new session knows of no last decision
-    assert not [button for button in screen.button if button.label == "Undo"]
+    (finding,) = label_review.findings(store, people["eva"], doubted, "inconsistent_surfaces")
+    label_review.decide(store, people["eva"], finding.id, "change")
+    screen = page(monkeypatch, store, people["eva"], doubted)
     table = next(table for table in screen.dataframe if "decided" in table.value.columns)
     screen.session_state[table.key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
     assert "changed by eva on" in words(screen.run()).replace("\\", "")
     press(screen, "Revert")
     assert gold_of(store, doubted) == before and label_review.decided(store, people["eva"], doubted) == ()
-
-
-def test_page_asks_once_before_it_alters_test(
-    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
-) -> None:
-    rows = [said("Oda Brandt and Mara Vell .", (3, 5, "band"), id="in-test")]
-    sentences.add_sentences(store, people["res"], doubted, rows, split="test")
-    rows = [said(f"Mara Vell {word} .", (0, 2, "musicalartist"), id=word) for word in ("a", "b", "c")]
-    sentences.add_sentences(store, people["res"], doubted, rows)
-    look(store, doubted)
-    screen = page(monkeypatch, store, people["eva"], doubted)
-    while not any("test · doubt" in str(caption.value) for caption in screen.caption):
-        press(screen, "Later")
-    before = gold_of(store, doubted)
-    press(screen, "Change")
-    assert "This sentence is in test" in words(screen) and gold_of(store, doubted) == before
-    press(screen, "Change")
-    assert gold_of(store, doubted) != before

@@ -1,6 +1,8 @@
-"""How far suggestions can be trusted: a run's scores against gold, and how often gold agrees with each source."""
+"""How well suggestions are calibrated: a run's scores against gold, and how often gold agrees with each source."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import pandas as pd
 import streamlit as st
@@ -28,18 +30,18 @@ _MAPS = {
 _SHARE = st.column_config.NumberColumn(format="%.0f %%")
 
 
-def trust_view(actor: Actor, campaign: CampaignView) -> None:
+def calibration_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw a run's reliability, and below it the weights of the sources of suggestions."""
-    report = HtmlReport("How far suggestions can be trusted", [campaign.name])
+    report = HtmlReport("Calibration of suggestions", [campaign.name])
     _run_part(actor, campaign, report)
     st.markdown("**How often gold agrees with each source**")
     report.heading("How often gold agrees with each source")
     _sources_part(proposing.source_weights(shell.store(), actor, campaign.id), campaign, report)
-    report_download(lambda: report, name=f"trust-{campaign.id}")
+    report_download(lambda: report, name=f"calibration-{campaign.id}")
 
 
 def _run_part(actor: Actor, campaign: CampaignView, page: HtmlReport) -> None:
-    run = pick_run(actor, of_campaign(campaign), "Run", "trust-run")
+    run = pick_run(actor, of_campaign(campaign), "Run", "calibration-run")
     if run is None:
         return
     result = adaptation.get_run(shell.store(), actor, run.id).result or {}
@@ -77,7 +79,7 @@ def _sources_part(weights: SourceWeights, campaign: CampaignView, page: HtmlRepo
         st.info(words)
         page.text(words)
         return
-    table = _table(weights)
+    table = _table(weights, campaign.domain.titles)
     line = (
         f"{weights.sentences} gold sentences outside test had suggestions. *Confidence* is the source's mean score, "
         "*correct* how often gold agrees on start, end and type, *now* the adjusted probability: close to the "
@@ -104,14 +106,14 @@ def _sources_part(weights: SourceWeights, campaign: CampaignView, page: HtmlRepo
         )
 
 
-def _table(weights: SourceWeights) -> pd.DataFrame:
+def _table(weights: SourceWeights, titles: Mapping[str, str]) -> pd.DataFrame:
     """List each source over all types, then by type, the most frequent first."""
     rows = []
     for kind, whole in sorted(weights.kinds.items()):
         rows.append({"source": kind, "type": "all types", **_row(whole, 0.0)})
         own = [(name, weight) for (source, name), weight in weights.types.items() if source == kind]
         for name, weight in sorted(own, key=lambda row: (-row[1].n, row[0])):
-            rows.append({"source": kind, "type": name, **_row(weight, whole.offset)})
+            rows.append({"source": kind, "type": titles.get(name, name), **_row(weight, whole.offset)})
     return pd.DataFrame(rows)
 
 

@@ -1,0 +1,79 @@
+"""Write the results of studies that docs/results.md prints into the file that the app shows them from.
+
+    python -m docs.stored_studies
+
+Figures are taken as they are printed; nothing is measured here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from crossner_core.errors import BadInput
+from crossner_core.experiments.stored import FILE, StoredStudy
+from crossner_core.experiments.tables import Measured, Table, Value
+from crossner_core.folders import write_text
+
+PAGE = Path(__file__).with_name("results.md")
+_SECTION = re.compile(r"<!-- begin study-(\w+?)(?:-([\w-]+))? -->\n(.*?)\n<!-- end", re.DOTALL)
+_WRITTEN = re.compile(r"Written by `(?P<command>.*)` on (?P<date>\d{4}-\d\d-\d\d)\.")
+_NUMBER = r"[+-]?\d+(?:\.\d+)?"
+_MEASURED = re.compile(rf"(?P<mean>–|{_NUMBER})(?: ± (?P<sd>{_NUMBER}))?(?: \[(?P<published>{_NUMBER})\])?")
+
+
+def read_page(text: str) -> tuple[StoredStudy, ...]:
+    """Return the studies of a page of results; raise BadInput for a section that reads otherwise."""
+    return tuple(_study(id, section or "", body) for id, section, body in _SECTION.findall(text))
+
+
+def _study(id: str, section: str, body: str) -> StoredStudy:
+    blocks = body.split("\n\n")
+    written = _WRITTEN.fullmatch(blocks[2])
+    if written is None:
+        raise BadInput(f"docs/results.md: the section of {id} does not say by what it was written, but {blocks[2]!r}.")
+    notes = tuple(line[2:] for block in blocks[4:] if block.startswith("- ") for line in block.splitlines())
+    return StoredStudy(id, section, blocks[3], written["command"], written["date"], tuple(_tables(blocks[4:])), notes)
+
+
+def _tables(blocks: Sequence[str]) -> Iterator[Table]:
+    for title, table, note in zip(blocks, blocks[1:], [*blocks[2:], ""], strict=False):
+        if table.startswith("| "):
+            header, rule, *rows = [re.split(r"(?<!\\)\|", line.strip())[1:-1] for line in table.splitlines()]
+            numeric = [cell.strip() == "---:" for cell in rule]
+            yield Table(
+                title.strip("*"),
+                tuple(cell.strip() for cell in header),
+                tuple(tuple(map(_value, row, numeric)) for row in rows),
+                "" if note.startswith(("**", "| ", "- ")) else note,
+            )
+
+
+def _value(cell: str, numeric: bool) -> Value:
+    """Read a cell as it is printed: a text, a whole number, or a mean with what stands beside it."""
+    text = cell.strip().replace(r"\|", "|")
+    if not numeric and not _MEASURED.fullmatch(text):
+        return text
+    match = _MEASURED.fullmatch(text)
+    if match is None:
+        raise BadInput(f"docs/results.md: the cell {text!r} stands in a column of numbers and is none.")
+    if text == "–":
+        return None
+    if not numeric or "." not in text:
+        return text if not numeric else int(text)
+    mean, sd, published = (None if match[part] in (None, "–") else float(match[part]) for part in match.groupdict())
+    return Measured(mean, sd, 0, published, signed="+" in text or text.startswith("-"))
+
+
+def main() -> None:
+    """Write the file."""
+    studies = read_page(PAGE.read_text(encoding="utf-8"))
+    lines = ",\n".join(json.dumps(stored.to_dict(), ensure_ascii=False) for stored in studies)
+    write_text(FILE, f"[\n{lines}\n]\n")  # a line for each study, so that a change shows which
+    print(f"{len(studies)} studies in {FILE.name}, {FILE.stat().st_size:,} bytes.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""The stored results of studies are those of docs/results.md, and the published figures those that papers print."""
+
+from __future__ import annotations
+
+import pytest
+
+from crossner_core.experiments.stored import stored_of, stored_studies
+from crossner_core.experiments.study import study, study_ids
+from crossner_core.experiments.tables import Measured
+from docs.stored_studies import PAGE, read_page
+
+TEXT = PAGE.read_text(encoding="utf-8")
+
+
+def test_stored_studies_are_those_of_the_page_of_results() -> None:
+    assert stored_studies() == read_page(TEXT), "run python -m docs.stored_studies"
+    assert len(stored_studies()) == TEXT.count("<!-- begin study-") > 20
+    assert {stored.id for stored in stored_studies()} <= set(study_ids())
+
+
+def test_every_stored_table_is_printed_so_on_the_page() -> None:
+    tables = [table for stored in stored_studies() for table in stored.tables]
+    assert len(tables) == sum(line.startswith(("| ---", "| :--")) for line in _study_part().splitlines())
+    for table in tables:
+        assert f"**{table.title}**\n\n{table.to_markdown()}" in TEXT, table.title
+        assert not table.note or f"\n{table.note}\n" in TEXT
+
+
+def _study_part() -> str:
+    parts = TEXT.split("<!-- begin study-")[1:]
+    return "\n".join(part.partition("<!-- end")[0] for part in parts)
+
+
+def test_stored_table_holds_means_deviations_and_published_figures() -> None:
+    first = stored_of("transfer")[0]
+    assert (first.section, first.made_on[:4]) == ("", "2026") and "Encoder minilm" in first.measured
+    means, gains = first.tables[0].rows[0], first.tables[1].rows[1]
+    assert isinstance(means[1], Measured) and means[1].published == 66.59 and means[1].sd is not None
+    assert isinstance(gains[1], Measured) and gains[1].signed
+    assert [stored.section for stored in stored_of("transfer")] == sorted(
+        stored.section for stored in stored_of("transfer")
+    )
+
+
+@pytest.mark.parametrize(
+    ("id", "row"),
+    [
+        ("transfer", ("BERT-base", "direct", 66.56, 63.73, 66.59, 59.95, 50.37)),
+        ("laner_ablation", ("LANER", "pretrain_finetune", 71.65, 69.29, 73.07, 67.98, 61.72)),
+        ("ner_bert", ("BERT-base", "direct", 83.20, 76.23)),
+        ("pdaln_ablation", ("distillation", -1.94, -1.68, -1.38, -1.56)),
+        ("augmentation", ("wikigold", 50.16, 51.81, 53.06, 53.71)),
+        ("per_category", ("song", 26.57, 42.04)),
+    ],
+)
+def test_studies_carry_what_their_papers_print(id: str, row: tuple[str | float, ...]) -> None:
+    tables = study(id).published
+    assert row in {line for table in tables for line in table.rows}
+    assert all(" et al. 20" in table.title for table in tables)

@@ -1,0 +1,80 @@
+"""From a search into the editor and back, in a real browser: the search is as it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support import builders
+from tests.support.live import App, app, browser_of, chromium, open_screen, task_of, wait
+from workbench.data import browsing
+from workbench.data.searching import Search
+
+__all__ = ["app", "chromium"]
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(180)]
+
+
+@pytest.fixture
+def sent(app: App) -> int:
+    """A campaign in which ann1 has sent three sentences."""
+    campaign = builders.make_campaign(app.store, app.people, name="Sent")
+    tab = builders.Tab(app.store, app.people["ann1"], campaign, "annotate")
+    for item in tab.items(3):
+        tab.do("submit", item, [(0, 2, "musicalartist")])
+    return campaign
+
+
+def test_a_hit_opens_in_the_editor_and_back_leads_to_the_same_search(app: App, sent: int, chromium: Any) -> None:
+    line = browsing.browse(app.store, app.people["res"], sent, Search(text="cello")).lines[0]
+    with browser_of(chromium, app, "ann1") as context:
+        page = context.new_page()
+        page.goto(f"/data?campaign={sent}")
+        box = page.get_by_role("searchbox")
+        box.fill("mara|cello")
+        box.press("Enter")
+        page.get_by_text("No sentence matches.").wait_for()
+        page.get_by_text("Regular expression").click()
+        page.get_by_text("1–2 of 2 sentences").wait_for()
+        assert "q=mara" in page.url and "regex=true" in page.url
+
+        box.fill("the (cello|album)")
+        box.press("Enter")
+        page.get_by_text("1–2 of 2 sentences").wait_for()
+        box.fill("(x+x+)+y|the cello")
+        box.press("Enter")
+        page.get_by_text("1–1 of 1 sentences").wait_for()
+        page.get_by_role("button", name="Open in Annotate").click()
+        page.wait_for_selector(".editor", timeout=30_000)
+        wait(lambda: page.locator(".editor").get_attribute("data-task"), "the task")
+        with app.store.read() as session:
+            from db.tables import Task
+
+            opened = session.get(Task, task_of(page))
+        assert opened is not None and (opened.sentence_id, opened.state) == (line.id, "leased")
+
+        page.get_by_role("link", name="Back to the search").click()
+        page.get_by_text("1–1 of 1 sentences").wait_for()
+        assert page.get_by_role("searchbox").input_value() == "(x+x+)+y|the cello"
+        page.go_back()
+        page.wait_for_selector(".editor", timeout=30_000)
+        page.go_back()
+        page.get_by_text("1–1 of 1 sentences").wait_for()
+        assert page.get_by_role("searchbox").input_value() == "(x+x+)+y|the cello"
+
+
+def test_types_proposed_in_all_hits_reach_the_next_annotator(app: App, chromium: Any) -> None:
+    campaign = builders.make_campaign(app.store, app.people, name="Proposed")
+    with browser_of(chromium, app, "eva") as context:
+        page = context.new_page()
+        page.goto(f"/data?campaign={campaign}&q=mara+vell")
+        page.get_by_text("Propose a type in all hits").click()
+        page.get_by_label("Type to propose for").click()
+        page.get_by_role("option", name="musical artist").click()
+        page.get_by_text("1 place in 1 sentence").wait_for()
+        page.get_by_role("button", name="Propose in 1 place").click()
+        page.get_by_text("1 suggestion written").wait_for()
+    with browser_of(chromium, app, "ann2") as context:
+        page = open_screen(context, campaign)
+        page.get_by_text("search:eva").first.wait_for()

@@ -1,0 +1,108 @@
+"""Source corpora of a recipe: data sets, and other campaigns' gold, frozen when a run is queued."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crossner_core.errors import InvalidConfig, NotAllowed, NotFound
+from db import campaign_rows
+from db.engine import Store
+from tests.support.campaigns import campaign_with_gold, in_music
+from tests.support.training_builders import own_sentences
+from tests.support.training_store import own_dataset, person, recipe_here
+from workbench.campaigns import campaigns, sentences
+from workbench.data import snapshots
+from workbench.runs import adaptation, rounds, source_corpora, training_data
+from workbench.runs.adaptation import start_run
+
+
+def test_gold_of_another_campaign_is_frozen_and_learnt_from(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    older, target = campaign_with_gold(store, admin), own_dataset(store, admin)
+    own_dataset(store, admin, name="news", train=5)
+    recipe = recipe_here(tmp_path, setting="joint", source=f"news, gold:{older}*2")
+    run_id = start_run(store, admin, dataset_id=target.id, recipe=recipe)
+    (frozen,) = snapshots.list_snapshots(store, admin, older)
+    with store.read() as session:
+        stored, data = training_data.for_run(session, run_id)
+    assert stored.source == f"news, snapshot:{frozen.name}*2"
+    news, gold = data.sources
+    assert (len(news.train), len(gold.train), len(gold.dev), gold.weight) == (5, 20, 8, 2.0)
+    assert gold.types == frozenset(frozen.types) and len(data.source_train) == 5 + 40
+    with store.read() as session:
+        test = snapshots.content_of(session, frozen.id)[1]["test"]
+    assert test and not {item.sentence.text for item in test} & {item.sentence.text for item in data.source_train}
+
+
+def test_sources_are_listed_with_what_they_are(store: Store) -> None:
+    admin = person(store, "admin")
+    older = campaign_with_gold(store, admin)
+    campaigns.create_campaign(store, admin, name="empty", domain=campaigns.get_domain(store, admin, older))
+    own_dataset(store, admin, name="news")
+    listed = source_corpora.list_sources(store, admin)
+    name = campaigns.get_campaign(store, admin, older).name
+    assert [(source.name, source.words) for source in listed] == [
+        ("news", "news · data set"), (f"gold:{older}", f"{name} · gold, 36 sentences"),
+    ]  # fmt: skip
+    assert [source.name for source in source_corpora.list_sources(store, admin, without_campaign=older)] == ["news"]
+    for role in ("annotator", "expert"):
+        with pytest.raises(NotAllowed):
+            source_corpora.list_sources(store, person(store, role))
+
+
+def test_source_that_cannot_be_one_is_refused_and_nothing_is_queued(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign_with_gold(store, admin)
+    snapshot = snapshots.freeze(store, admin, campaign_id)
+    bare = campaigns.create_campaign(
+        store, admin, name="bare", domain=campaigns.get_domain(store, admin, campaign_id)
+    )  # fmt: skip
+
+    def refused(source: str, error: type[Exception], words: str) -> None:
+        with pytest.raises(error, match=words):
+            start_run(
+                store,
+                admin,
+                campaign_id=campaign_id,
+                snapshot_id=snapshot.id,
+                recipe=recipe_here(tmp_path, setting="joint", source=source),
+            )
+
+    refused(f"gold:{campaign_id}", InvalidConfig, "the same data as is to be trained on")
+    refused(f"snapshot:{snapshot.name}", InvalidConfig, "the same data as is to be trained on")
+    refused("gold:music", InvalidConfig, "number of a campaign")
+    refused("gold:9999", NotFound, "no campaign 9999")
+    refused(f"gold:{bare}", Exception, "no gold|There is no")
+    refused("snapshot:0123456789ab", NotFound, "may have been deleted")
+    refused("snapshot:", NotFound, "may have been deleted")
+    assert adaptation.list_runs(store, admin, campaign_id) == ()
+
+
+def test_run_whose_source_was_deleted_says_so(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    older, target = campaign_with_gold(store, admin), own_dataset(store, admin)
+    recipe = recipe_here(tmp_path, setting="joint", source=f"gold:{older}")
+    run_id = start_run(store, admin, dataset_id=target.id, recipe=recipe)
+    campaigns.update_settings(store, admin, older, archived=True)
+    campaigns.delete_campaign(store, admin, older)
+    with store.read() as session, pytest.raises(NotFound, match="its campaign may have been deleted"):
+        training_data.for_run(session, run_id)
+
+
+def test_each_round_learns_from_the_others_gold_as_it_is_then(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    older, newer = campaign_with_gold(store, admin), campaign_with_gold(store, admin, name="newer")
+    sentences.add_sentences(store, admin, older, in_music(own_sentences(3, offset=36)))
+    recipe = recipe_here(tmp_path, setting="joint", source=f"gold:{older}")
+    rounds.change_round_settings(store, admin, newer, strategy="longest", recipe=recipe.to_dict())
+    with store.write() as session:
+        campaign = campaign_rows.find(session, newer)
+        assert campaign is not None
+        run_id = adaptation.start_run_on_gold(session, admin, campaign, recipe)
+    with store.read() as session:
+        stored, _ = training_data.for_run(session, run_id)
+    assert stored.source == f"snapshot:{snapshots.list_snapshots(store, admin, older)[0].name}"
+    assert replace(stored, source=recipe.source) == recipe
