@@ -59,9 +59,11 @@ class Person:
         page.get_by_text("Good to see you").wait_for()
         return cls(name, page)
 
-    def opens(self, title: str) -> None:
-        """Follow the sidebar's link to a page."""
-        self.page.get_by_role("link", name=title, exact=True).first.click()
+    def opens(self, title: str, room: str = "") -> None:
+        """Follow the sidebar's link to a page, or to its room and from there to the page."""
+        for link in filter(None, (room, title)):
+            self.page.get_by_role("link", name=link, exact=True).first.click()
+            self.rests()
         self.page.get_by_role("heading", name=title, exact=True).wait_for()
         self.rests()
 
