@@ -147,6 +147,7 @@ def check_them(ben: Person) -> None:
         assert editor.counts() == done
         if editor.text == TO_LABEL[0]:
             editor.marks("Marble", "album")
+        editor.confirms()
         editor.sends()
 
 

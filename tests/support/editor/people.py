@@ -181,6 +181,14 @@ class Editor:
     def _click(self, token: int, **how: Any) -> None:
         self._sentence.get_by_role("option").nth(token).click(**how)
 
+    def confirms(self, most: int = 9) -> None:
+        """Press Space on each span that the check asks to confirm, as the line below the sentence says."""
+        asked = self.page.get_by_text(re.compile(r"to confirm \(\d+\)"))
+        for _ in range(most):
+            if not asked.count():
+                return
+            self.page.keyboard.press("Space")
+
     def counts(self) -> int:
         """How many are done, as the counter above the sentence has it."""
         return int(re.findall(r"\d+", self.page.get_by_text(re.compile(r"^\d+ done, \d+ left$")).inner_text())[0])
