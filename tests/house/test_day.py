@@ -1,4 +1,4 @@
-"""A whole day in a browser: a campaign is made, labelled, checked, adjudicated, reviewed, trained on and mended.
+"""A day in a browser: a campaign is made, labelled, checked, adjudicated, reviewed, trained on, mended, and goes on.
 
 Nobody is told anything but what is on the screen; each step is a function of the people who do it.
 """
@@ -16,7 +16,7 @@ from crossner_core.formats import write
 from db.engine import Store
 from db.migrate import migrate
 from tests.support.campaigns import in_music
-from tests.support.day import Editor, House, Person, worker_process
+from tests.support.editor.people import Editor, House, Person, worker_process
 from tests.support.live import chromium
 from tests.support.serving import serve
 from tests.support.training_builders import own_sentences, save_encoder
@@ -30,11 +30,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(420)]
 PASSWORD = "a long pass phrase of our own"
 PEOPLE = {"ada": "admin", "rosa": "researcher", "ann": "annotator", "ben": "annotator", "eva": "expert"}
 CAMPAIGN = "Bands of the north"
+WRONG = "In Oslo , Milo Fenn left Fjord Choir ."
 TO_LABEL = (
     "Ada Brook sang with Marble in Oslo .",
     "Marble toured Oslo last year .",
-    "In Oslo , Milo Fenn left Fjord Choir .",
     "Ines was born in Oslo .",
+    WRONG,
 )
 LATER = ("Fjord Choir toured Leeds last year .", "Otto Vale Junior was born in Porto .")
 KNOWN = {
@@ -46,10 +47,7 @@ KNOWN = {
     "Oslo": "location",
 }
 """What annotators know of the names they read."""
-SLIPS = {
-    ("Ines was born in Oslo .", "Oslo"): "band",
-    ("In Oslo , Milo Fenn left Fjord Choir .", "Fjord Choir"): "location",
-}
+SLIPS = {("Ines was born in Oslo .", "Oslo"): "band", (WRONG, "Fjord Choir"): "location"}
 """What annotator 1 gets wrong, and annotator 2 does not see."""
 MINUTES_MS = 120_000
 ENCODER = "tiny"
@@ -96,14 +94,17 @@ def test_a_day_from_a_new_campaign_to_its_next_round(day: tuple[House, Path]) ->
 
 
 def make_the_campaign(ada: Person) -> None:
-    """The admin makes a campaign for everybody, without blind checks and controls."""
-    ada.opens("Campaigns")
-    ada.fills("Name", CAMPAIGN)
-    ada.chooses("Domain", "Music")
+    """The admin makes a campaign for everybody, without blind checks."""
+    ada.opens("New campaign", room="Campaigns")
+    ada.fills("Name of the campaign", CAMPAIGN)
+    ada.chooses("Which domain", "Music")
+    ada.presses("Next")
+    ada.turns_to("Later")
+    ada.presses("Next")
+    ada.presses("Next")
     ada.fills("Blind share, %", "0")
-    ada.fills("Control share, %", "0")
-    ada.presses("Create the campaign")
-    ada.reads(f"The campaign {CAMPAIGN} was created.")
+    ada.presses("Make the campaign")
+    ada.reads(f"The campaign {CAMPAIGN} is made.")
 
 
 def bring_in_sentences(rosa: Person, files: Path) -> None:
@@ -146,6 +147,7 @@ def check_them(ben: Person) -> None:
         assert editor.counts() == done
         if editor.text == TO_LABEL[0]:
             editor.marks("Marble", "album")
+        editor.confirms()
         editor.sends()
 
 
@@ -179,7 +181,7 @@ def review_the_gold_and_undo(eva: Person) -> None:
 
 def train_a_run(rosa: Person) -> None:
     """The researcher freezes the gold and trains on it."""
-    rosa.opens("Adaptation")
+    rosa.opens("Adaptation", room="Adaptation and encoders")
     rosa.turns_to("Train")
     rosa.presses(f"Freeze the gold now ({len(TO_LABEL) + 12} sentences)")
     rosa.reads("holds 16 sentences")
@@ -193,7 +195,7 @@ def train_a_run(rosa: Person) -> None:
 
 def read_the_errors(rosa: Person) -> None:
     """The errors of the run on dev, then what gold has against the suggestions people were shown."""
-    rosa.opens("Errors")
+    rosa.opens("Errors", room="Compare and errors")
     rosa.reads("6 dev sentences")
     rosa.chooses("Whose", "Suggestions")
     rosa.chooses("Sentences", "pool")
@@ -203,25 +205,24 @@ def read_the_errors(rosa: Person) -> None:
 
 
 def mend_an_error(eva: Person) -> None:
-    """The expert takes the sentence back, gives the band its type, and sends it again."""
-    eva.opens("My work")
-    eva.presses("Reopen")
-    eva.reads("The sentence is yours again")
+    """The expert takes back the sentence she sent last, gives the band its type, and sends it again."""
     eva.opens("Adjudicate")
+    eva.page.get_by_role("button", name="Previous").click()
     editor = Editor(eva.page)
     editor.wait()
+    assert editor.text == WRONG
     editor.marks("Fjord Choir", "band")
     editor.sends()
 
 
 def start_the_next_round(rosa: Person) -> None:
     """Rules that train on new gold: the worker takes the gold there is, trains, and orders the queue."""
-    rosa.opens("Queue")
+    rosa.opens("Queue", room="Overview and queue")
     rosa.turns_to("Rules")
     rosa.chooses("Strategy", "recommended")
     rosa.fills("Retrain after n new gold sentences", "1")
-    rosa.page.get_by_text("Recipe of those runs").click()
-    rosa.page.get_by_text("Change the recipe").click()
+    rosa.ticks("Recipe of those runs")
+    rosa.ticks("Change the recipe")
     rosa.chooses("Encoder", ENCODER)
     rosa.fills("Max epochs", "2")
     rosa.presses("Save the rules")

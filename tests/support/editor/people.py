@@ -1,4 +1,4 @@
-"""People at their screens: each signs in with an own browser and finds things by role and visible text alone."""
+"""People at their screens: each has a browser of their own, and finds things by role and visible text alone."""
 
 from __future__ import annotations
 
@@ -59,9 +59,11 @@ class Person:
         page.get_by_text("Good to see you").wait_for()
         return cls(name, page)
 
-    def opens(self, title: str) -> None:
-        """Follow the sidebar's link to a page."""
-        self.page.get_by_role("link", name=title, exact=True).first.click()
+    def opens(self, title: str, room: str = "") -> None:
+        """Follow the sidebar's link to a page, or to its room and from there to the page."""
+        for link in filter(None, (room, title)):
+            self.page.get_by_role("link", name=link, exact=True).first.click()
+            self.rests()
         self.page.get_by_role("heading", name=title, exact=True).wait_for()
         self.rests()
 
@@ -82,6 +84,11 @@ class Person:
     def turns_to(self, view: str) -> None:
         """Choose one of the views of a page."""
         self.page.get_by_role("radio", name=view, exact=True).click()
+        self.rests()
+
+    def ticks(self, words: str) -> None:
+        """Click a check box or the title of a folded section."""
+        self.page.get_by_text(words).first.click()
         self.rests()
 
     def fills(self, label: str, value: str) -> None:
@@ -173,6 +180,14 @@ class Editor:
 
     def _click(self, token: int, **how: Any) -> None:
         self._sentence.get_by_role("option").nth(token).click(**how)
+
+    def confirms(self, most: int = 9) -> None:
+        """Press Space on each span that the check asks to confirm, as the line below the sentence says."""
+        asked = self.page.get_by_text(re.compile(r"to confirm \(\d+\)"))
+        for _ in range(most):
+            if not asked.count():
+                return
+            self.page.keyboard.press("Space")
 
     def counts(self) -> int:
         """How many are done, as the counter above the sentence has it."""
