@@ -167,7 +167,7 @@ def adjudicate_them(eva: Person) -> None:
 def review_the_gold_and_undo(eva: Person) -> None:
     """A review finds one of the slips; the expert changes it, takes that back, and changes it again."""
     eva.opens("Label review")
-    eva.presses(f"Look at {len(TO_LABEL) + 12} gold sentences")
+    eva.presses(f"Review {len(TO_LABEL) + 12} gold sentences")
     eva.page.get_by_role("radio", name="Inconsistent types").click(timeout=MINUTES_MS)
     eva.reads("“Oslo” is location 7 ×, band 1 × in the gold.")
     eva.presses("Change")
