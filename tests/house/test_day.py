@@ -16,7 +16,7 @@ from crossner_core.formats import write
 from db.engine import Store
 from db.migrate import migrate
 from tests.support.campaigns import in_music
-from tests.support.editor.people import Editor, House, Person, worker_process
+from tests.support.editor.people import SLIP_MS, Editor, House, Person, worker_process
 from tests.support.live import chromium
 from tests.support.serving import serve
 from tests.support.training_builders import own_sentences, save_encoder
@@ -170,13 +170,11 @@ def review_the_gold_and_undo(eva: Person) -> None:
     eva.presses(f"Review {len(TO_LABEL) + 12} gold sentences")
     eva.page.get_by_role("radio", name="Inconsistent types").click(timeout=MINUTES_MS)
     eva.reads("“Oslo” is location 7 ×, band 1 × in the gold.")
-    eva.presses("Change")
-    eva.reads("1 of 1 decided")
-    eva.presses("Undo")
-    eva.reads("0 of 1 decided")
-    eva.presses("Change")
-    eva.reads("1 of 1 decided")
-    eva.reads("Last changed: Oslo (band)")
+    for button, words in (("Change", "1 of 1 decided"), ("Undo", "0 of 1 decided"), ("Change", "1 of 1 decided")):
+        eva.page.wait_for_timeout(SLIP_MS)
+        eva.presses(button)
+        eva.reads(words)
+    eva.reads("Decided · 1")
 
 
 def train_a_run(rosa: Person) -> None:
@@ -188,7 +186,7 @@ def train_a_run(rosa: Person) -> None:
     rosa.chooses("Encoder", ENCODER)
     rosa.fills("Max epochs", "2")
     rosa.presses("Start one run")
-    rosa.reads("Run 1 waits for the worker")
+    rosa.reads("Run 1 is queued")
     rosa.turns_to("Runs")
     rosa.page.get_by_text("— done").wait_for(timeout=MINUTES_MS)
 
@@ -197,7 +195,7 @@ def read_the_errors(rosa: Person) -> None:
     """The errors of the run on dev, then what gold has against the suggestions people were shown."""
     rosa.opens("Errors", room="Compare and errors")
     rosa.reads("6 dev sentences")
-    rosa.chooses("Whose", "Suggestions")
+    rosa.chooses("Predictions of", "Suggestions")
     rosa.chooses("Sentences", "pool")
     rosa.fills("Text or id contains", "Fjord Choir")
     gold = rosa.page.get_by_role("mark").filter(has_text="Fjord Choir")

@@ -78,7 +78,7 @@ class Person:
 
     def presses(self, button: str) -> None:
         """Click a button; behind its words it may show its key."""
-        self.page.get_by_role("button", name=re.compile(rf"^{re.escape(button)}( Shortcut .+)?$")).click()
+        self.page.get_by_role("button", name=re.compile(rf"^{re.escape(button)}( Shortcut .+| \S)?$")).click()
         self.rests()
 
     def turns_to(self, view: str) -> None:
