@@ -27,7 +27,7 @@ from workbench.accounts.actors import SYSTEM, Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.data import snapshots
 from workbench.jobs import queue
-from workbench.labelling import adjudication, handout
+from workbench.labelling import handout
 from workbench.runs import adaptation, rounds
 from workbench.suggestions import preannotating
 
@@ -369,23 +369,6 @@ def test_my_work_screen_reopens_what_nobody_has_gone_on_with(monkeypatch: pytest
     test.button(key=f"my-work-reopen-{first['task']}").click().run()
     assert "The next stage of this sentence has begun" in "\n".join(error.value for error in test.error)
     assert not test.exception
-
-
-def test_adjudicate_screen_keeps_a_begun_question_to_its_campaign(
-    monkeypatch: pytest.MonkeyPatch, store: Store
-) -> None:
-    people = make_people(store)
-    one, other = (make_campaign(store, people, name=name) for name in ("One", "Other"))
-    for campaign_id in (one, other):
-        Tab(store, people["ann1"], campaign_id, "annotate").submit_all()
-        Tab(store, people["ann2"], campaign_id, "check").submit_all()
-    test = open_screen(monkeypatch, store, "adjudicate", people["eva"], campaign=one)
-    next(area for area in test.text_area if area.label == "Question").set_value("Why a band?")
-    test.session_state["campaign"] = other
-    test.run()
-    assert next(area for area in test.text_area if area.label == "Question").value == ""
-    next(button for button in test.button if button.label == "Ask").click().run()
-    assert not test.exception and not adjudication.my_questions(store, people["eva"], other)
 
 
 @pytest.mark.parametrize(("screen", "name", "stage"), [("annotate", "ann1", "annotate"), ("check", "ann2", "check")])

@@ -276,7 +276,7 @@ def test_studies_screen_runs_a_study_on_data_sets_of_the_store(
     assert "read the source corpus conll2003, which is not there" in test.error[0].value
     test.multiselect(key="study-transfer-settings").set_value(["direct"]).run()
     _press(test, "Start this study")
-    assert "waits for the worker" in _said(test)
+    assert "is queued" in _said(test)
     with store.read() as session:
         (job,) = job_rows.recent(session, kinds=("study",))
     data = Path(job.payload["data"])

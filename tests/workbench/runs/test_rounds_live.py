@@ -244,8 +244,8 @@ def test_turns_are_one_curve_whatever_their_snapshots(store: Store, tmp_path: Pa
     snapshot_id = snapshots.list_snapshots(store, admin, campaign_id)[0].id
     adaptation.start_run(store, admin, campaign_id=campaign_id, snapshot_id=snapshot_id, recipe={**recipe, "seed": 9})
     work(store, tmp_path / "home")
-    drawn, by_rounds = sorted(curves.curve(store, admin, campaign_id), key=lambda one: one.title.endswith("turns"))
-    assert by_rounds.title.endswith("· turns") and by_rounds.snapshot is None
+    drawn, by_rounds = sorted(curves.curve(store, admin, campaign_id), key=lambda one: one.title.endswith("rounds"))
+    assert by_rounds.title.endswith("· rounds") and by_rounds.snapshot is None
     assert [point.size for point in by_rounds.points] == [20, 26, 32]
     assert by_rounds.strategies == ("longest", "k_centre") and by_rounds.measured_on == (8, 8, 10)
     assert [point.size for point in drawn.points] == [32] and drawn.strategies == drawn.measured_on == ()

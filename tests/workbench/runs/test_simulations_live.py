@@ -48,7 +48,8 @@ from workbench.time_words import time_words
 def campaign(store: Store, admin: Actor, folder: Path, *, pool: int = 30, test: int = 5) -> int:
     from crossner_core.domains import load_domain
 
-    found = campaigns.create_campaign(store, admin, name=f"Played {pool} {test}", domain=load_domain("music"))
+    domain = load_domain("music")
+    found = campaigns.create_campaign(store, admin, name=f"Played {pool} {test}", domain=domain, model_error=1.0)
     parts: tuple[tuple[str, int, int], ...] = (("pool", pool, 0), ("dev", 4, 100), ("test", test, 200))
     for split, count, offset in parts:
         items: list[LabelledSentence] = in_music(own_sentences(count, offset=offset))
@@ -604,7 +605,7 @@ def test_time_that_a_strategy_saves_is_said_of_the_f1_that_the_sentence_names() 
     points = played("random", 10, [0.40, 0.50, 0.58, 0.60])
     points += played("longest", 11, [0.47, 0.56, 0.59, 0.62]) + played("dear", 60, [0.40, 0.50, 0.55, 0.60])
     points += played("worse", 1, [0.10, 0.20, 0.30, 0.40]) + played("late", 1, [0.30, 0.40, 0.50, 0.59, 0.61])
-    assert played_views._sentences(points) == [
+    assert played_views._sentences(points, {}) == [
         "longest: 67 sentences for F1 60.0, the best of random sentences; 13 fewer, and 50 seconds less of annotators' "
         "time.",
         "dear: 80 sentences for F1 60.0, the best of random sentences; as many, and 50 minutes more of annotators' "
@@ -613,7 +614,7 @@ def test_time_that_a_strategy_saves_is_said_of_the_f1_that_the_sentence_names() 
         "time.",
         "worse: never reached F1 60.0, the best of random sentences.",
     ]
-    assert played_views._sentences(points[:8]) == [] == played_views._sentences(points[8:])
+    assert played_views._sentences(points[:8], {}) == [] == played_views._sentences(points[8:], {})
 
 
 @pytest.mark.parametrize(
