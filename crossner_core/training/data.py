@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from crossner_core.errors import BadInput, UnknownType
 from crossner_core.schema import LabelledSentence, Sentence, Span, check_spans
@@ -100,8 +99,10 @@ class TrainingData:
 def weighted(source: SourceCorpus) -> tuple[LabelledSentence, ...]:
     """Return a source's training sentences `weight` times: whole copies, then randomly drawn ones."""
     whole, part = divmod(source.weight, 1)
-    drawn = np.random.default_rng(0).permutation(len(source.train))[: round(part * len(source.train))]
-    return source.train * int(whole) + tuple(source.train[index] for index in sorted(drawn))
+    order = list(range(len(source.train)))
+    random.Random(0).shuffle(order)
+    drawn = sorted(order[: round(part * len(order))])
+    return source.train * int(whole) + tuple(source.train[index] for index in drawn)
 
 
 def corpus_hash(items: Iterable[LabelledSentence]) -> str:
