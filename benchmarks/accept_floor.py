@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.calibration import DOMAINS, FOLDS, Known, known_of, trained
+from benchmarks.calibration import FOLDS, Known, add_places, known_of, settle_places, trained
 from benchmarks.coverage import build
 from crossner_core.calibration.proposals import learn, propose
 from crossner_core.calibration.sources import SourceWeights
@@ -80,18 +80,10 @@ def _share(scored: Scored, floor: float) -> str:
 
 def _options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure how much is right of what Accept all takes.")
-    parser.add_argument(
-        "--data", type=Path, required=True, help="folder of one folder per domain with train, dev, test"
-    )
-    parser.add_argument("--slice", type=Path, required=True, help="folder with DBpedia dumps: .ttl or .ttl.bz2")
-    parser.add_argument("--ontology", type=Path, help="DBpedia's ontology; default: the one beside the slice, if any")
-    parser.add_argument("--out", type=Path, required=True, help="folder outside the repository for runs")
-    parser.add_argument("--domains", nargs="+", choices=DOMAINS, default=list(DOMAINS))
+    add_places(parser)
     parser.add_argument("--seed", type=int, default=555)
     options = parser.parse_args(arguments)
-    beside = options.slice.parent / "ontology.owl.xz"
-    options.ontology = options.ontology or (beside if beside.exists() else None)
-    options.out.mkdir(parents=True, exist_ok=True)
+    settle_places(options)
     return options
 
 

@@ -201,6 +201,17 @@ def report(cells: Sequence[Cell]) -> str:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure the calibration of suggestion scores.")
+    add_places(parser)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[555])
+    parser.add_argument("--recipe", type=json.loads, default={}, help="JSON object of recipe fields to change")
+    parser.add_argument("--report", type=Path, help="also write the section into this page")
+    options = parser.parse_args()
+    settle_places(options)
+    return options
+
+
+def add_places(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where data, dump and results are, and which domains are measured."""
     parser.add_argument(
         "--data", type=Path, required=True, help="folder of one folder per domain with train, dev, test"
     )
@@ -208,14 +219,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--ontology", type=Path, help="DBpedia's ontology; default: the one beside the slice, if any")
     parser.add_argument("--out", type=Path, required=True, help="folder outside the repository for runs and results")
     parser.add_argument("--domains", nargs="+", choices=DOMAINS, default=list(DOMAINS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[555])
-    parser.add_argument("--recipe", type=json.loads, default={}, help="JSON object of recipe fields to change")
-    parser.add_argument("--report", type=Path, help="also write the section into this page")
-    options = parser.parse_args()
+
+
+def settle_places(options: argparse.Namespace) -> None:
+    """Look for the ontology beside the dump where none is named, and make the folder of results."""
     beside = options.slice.parent / "ontology.owl.xz"
     options.ontology = options.ontology or (beside if beside.exists() else None)
     options.out.mkdir(parents=True, exist_ok=True)
-    return options
 
 
 if __name__ == "__main__":

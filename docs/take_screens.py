@@ -12,14 +12,10 @@ from __future__ import annotations
 
 import argparse
 import io
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +26,7 @@ from crossner_core.acquisition.selecting import RECOMMENDED
 from db.engine import Store
 from db.migrate import migrate
 from tests.support.paths import ROOT
-from tests.support.serving import browser_page, browser_sign_in, serve
+from tests.support.serving import browser_page, browser_sign_in, serve, worker_process
 from workbench.accounts import accounts
 from workbench.accounts.passwords import random_password
 from workbench.campaigns import campaigns
@@ -136,7 +132,7 @@ def take(home: Path, shots: Sequence[Shot], *, runs: int, seconds: float, data: 
         accounts.set_password(store, admin, person.id, passwords[person.name])
     campaign = next(one.id for one in campaigns.list_campaigns(store, admin) if one.name.startswith("Music"))
     _order_encoder(store)
-    with serve(home, environment={"CROSSNER_DATA": str(data.resolve())} if data else {}) as base, _worker(home):
+    with serve(home, environment={"CROSSNER_DATA": str(data.resolve())} if data else {}) as base, worker_process(home):
         _wait_for_encoder(store, seconds)
         _wait_for_runs(store, campaign, runs, seconds)
         _wait_for_turn(store, campaign, seconds)
@@ -191,19 +187,6 @@ def _play(store: Store, campaign: int, seconds: float) -> None:
         assert found.job.state in ("queued", "running"), f"{found.job.state}: {found.job.error}"
         assert time.monotonic() < end, f"{found.done} of {found.total} campaigns were played after {seconds:.0f} s."
         time.sleep(1)
-
-
-@contextmanager
-def _worker(home: Path) -> Iterator[None]:
-    environment = {**os.environ, "CROSSNER_HOME": str(home)}
-    with (home / "worker.log").open("ab") as log:
-        command = [sys.executable, "-m", "workbench.jobs.worker"]
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait(60)
 
 
 def _wait_for_runs(store: Store, campaign: int, runs: int, seconds: float) -> None:

@@ -16,9 +16,9 @@ from crossner_core.formats import write
 from db.engine import Store
 from db.migrate import migrate
 from tests.support.campaigns import in_music
-from tests.support.editor.people import SLIP_MS, Editor, House, Person, worker_process
+from tests.support.editor.people import SLIP_MS, Editor, House, Person
 from tests.support.live import chromium
-from tests.support.serving import serve
+from tests.support.serving import serve, worker_process
 from tests.support.training_builders import own_sentences, save_encoder
 from workbench.accounts import accounts
 from workbench.accounts.actors import Actor

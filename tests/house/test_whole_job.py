@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +18,7 @@ from db.engine import Store
 from db.migrate import migrate
 from db.tables import Annotation, SentenceRow, Task
 from db.training_tables import Run, Snapshot
-from tests.support.serving import ROOT, browser_page, browser_sign_in, serve
+from tests.support.serving import browser_page, browser_sign_in, serve, worker_process
 from workbench.accounts import accounts
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
@@ -43,20 +39,6 @@ def _wait(check: Callable[[], Any], what: str, seconds: float = 30) -> Any:
             return found
         time.sleep(0.1)
     raise AssertionError(f"waited {seconds} s for {what}")
-
-
-@contextmanager
-def _worker(home: Path) -> Iterator[None]:
-    environment = {**os.environ, "CROSSNER_HOME": str(home)}
-    with (home / "worker.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "workbench.jobs.worker"], cwd=ROOT, env=environment, stdout=log, stderr=log
-        )
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait(30)
 
 
 class _Campaign:
@@ -230,7 +212,7 @@ def _rows(store: Store, table: type[Any]) -> list[Any]:
 
 
 def test_whole_job_in_a_browser(job: _Campaign, tmp_path: Path) -> None:
-    with serve(tmp_path) as base, _worker(tmp_path):
+    with serve(tmp_path) as base, worker_process(tmp_path):
         _annotate(base, job)
         changed = _check(base, job)
         _adjudicate(base, job, changed)

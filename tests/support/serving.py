@@ -119,6 +119,20 @@ def _start(home: Path, port: int, environment: Mapping[str, str], root: Path, lo
         )
 
 
+@contextmanager
+def worker_process(home: Path) -> Iterator[None]:
+    """Run a worker on a home; what it prints goes to `home/worker.log`."""
+    environment = {**os.environ, "CROSSNER_HOME": str(home)}
+    with (home / "worker.log").open("ab") as log:
+        command = [sys.executable, "-m", "workbench.jobs.worker"]
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
 def resident_bytes(pid: int) -> int:
     """Return the bytes of memory that a process holds."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from crossner_core.calibration.proposals import best_of, propose
@@ -72,3 +72,16 @@ def suggestion_values(sentence_id: int, suggestion: Suggestion, *, run_id: int |
         "entity": suggestion.entity,
         "run_id": run_id,
     }
+
+
+def text_of(kept: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return what tells the text that a sentence is part of from others: its page, else its document.
+
+    A line of a JSONL file is a sentence by itself unless it names a page.
+    """
+    meta, layout = kept["meta"], kept.get("layout")
+    for key in ("page", "title"):
+        if isinstance(value := meta.get(key), str | int) and str(value).strip():
+            return key, str(value).strip()
+    document = (kept.get("document") or "").strip()
+    return ("document", document) if document and (layout is None or layout.format != "jsonl") else None

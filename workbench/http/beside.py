@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 import anyio
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from crossner_core.errors import BadInput, NotAllowed, NotFound, StorageError, StoreFailed
+from crossner_core.errors import BadInput, NotAllowed, NotFound, StorageError
 from crossner_core.records import to_json
+from workbench.http.answers import json_answer, refusal
 from workbench.labelling import context, guidelines
 from workbench.settings import Settings, open_store
-
-log = logging.getLogger(__name__)
 
 _THREADS = 2
 """Requests that are worked on at a time; those that save have threads of their own."""
@@ -64,14 +62,9 @@ class Beside:
 
 def _answered(answer: Callable[[Request], Any], request: Request) -> Response:
     try:
-        return JSONResponse(to_json(answer(request)))
-    except BadInput as error:
-        return JSONResponse({"problem": str(error)}, 400)
-    except (NotAllowed, NotFound) as error:
-        return JSONResponse({"problem": str(error)}, 403)
-    except StorageError as error:
-        log.error("%s was not answered for user %s: %s", request.url.path, request.state.actor.id, error)
-        return JSONResponse({"problem": StoreFailed.TRY_LATER}, 503, {"retry-after": "5"})
+        return json_answer(200, to_json(answer(request)))
+    except (BadInput, NotAllowed, NotFound, StorageError) as error:
+        return refusal(error, f"{request.url.path} was not answered for user {request.state.actor.id}")
 
 
 def _number(text: str, name: str) -> int:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import anyio
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound, StorageError, StoreFailed
+from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound, StorageError
 from crossner_core.records import parse, to_json
 from db.engine import Store
 from workbench.accounts.actors import Actor
 from workbench.http import cookies
+from workbench.http.answers import json_answer, problem, refusal
 from workbench.http.headers import same_origin
 from workbench.labelling import outbox, reviewing, screen
 from workbench.settings import Settings, open_store
-
-log = logging.getLogger(__name__)
 
 TOKEN_HEADER = "x-form-token"
 LARGEST_MESSAGE = 4 * 1024 * 1024
@@ -74,13 +70,13 @@ class Saves:
     async def save(self, use: _Use, request: Request) -> Response:
         """Check origin, form token and size, then hand the message to the use case in a thread."""
         if not same_origin(request.headers, required=True):
-            return _problem(403, _OTHER_SITE)
+            return problem(403, _OTHER_SITE)
         token = request.headers.get(TOKEN_HEADER, "")
         if not cookies.form_token_fits(cookies.session_token(request, self.settings), token):
-            return _problem(403, _OLD_PAGE, reason="reload")
+            return problem(403, _OLD_PAGE, reason="reload")
         body = await _body(request)
         if body is None:
-            return _problem(413, f"The message is larger than {LARGEST_MESSAGE:,} bytes; nothing of it was saved.")
+            return problem(413, f"The message is larger than {LARGEST_MESSAGE:,} bytes; nothing of it was saved.")
         if self._slots is None:
             self._slots = anyio.CapacityLimiter(_THREADS)
         campaign_id, part = request.path_params["campaign"], request.path_params["part"]
@@ -91,20 +87,15 @@ class Saves:
         try:
             message = parse(body.decode("utf-8"), "JSON")
             if outbox.is_of_another(actor, message):
-                return _problem(409, _OTHER_PERSON, reason="reload")
+                return problem(409, _OTHER_PERSON, reason="reload")
             answer = use(open_store(self.settings), actor, campaign_id, part, message)
         except UnicodeDecodeError as error:
-            return _problem(400, f"The message is not UTF-8: {error.reason} at byte {error.start}.")
+            return problem(400, f"The message is not UTF-8: {error.reason} at byte {error.start}.")
         except BadInput as error:
-            return _problem(400, f"The message cannot be read: {error}")
-        except (NotAllowed, NotFound) as error:
-            return _problem(403, str(error))
-        except Conflict as error:
-            return _problem(409, str(error))
-        except StorageError as error:
-            log.error("A message of user %s for campaign %s was not saved: %s", actor.id, campaign_id, error)
-            return _problem(503, StoreFailed.TRY_LATER)
-        return _json(200, {name: value for name, value in to_json(answer).items() if value is not None})
+            return problem(400, f"The message cannot be read: {error}")
+        except (NotAllowed, NotFound, Conflict, StorageError) as error:
+            return refusal(error, f"A message of user {actor.id} for campaign {campaign_id} was not saved")
+        return json_answer(200, {name: value for name, value in to_json(answer).items() if value is not None})
 
 
 async def _body(request: Request) -> bytes | None:
@@ -115,17 +106,3 @@ async def _body(request: Request) -> bytes | None:
         if len(body) > LARGEST_MESSAGE:
             return None
     return bytes(body)
-
-
-def _problem(status: int, words: str, *, reason: str | None = None) -> Response:
-    """Answer with why nothing was saved; the reason `reload` asks the browser to open the page anew."""
-    response = _json(status, {"problem": words} | ({"reason": reason} if reason else {}))
-    if status == 503:
-        response.headers["retry-after"] = "5"
-    return response
-
-
-def _json(status: int, value: dict[str, Any]) -> Response:
-    # Half a surrogate pair, which UTF-8 has no bytes for, becomes the escape that JSON has for it.
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Response(text.encode("utf-8", "backslashreplace"), status, media_type="application/json")

@@ -19,7 +19,7 @@ from db.tables import SentenceRow
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import stage_roles
-from workbench.data.values import sentence_of
+from workbench.data.values import sentence_of, text_of
 from workbench.settings import Settings, settings_of
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class _Neighbour:
 def origin_of(row: SentenceRow) -> Origin | None:
     """Return where a sentence comes from; None for one that stands by itself."""
     kept = fields_from_kept(row.meta)
-    key = _text_of(kept)
+    key = text_of(kept)
     if key is None:
         return None
     meta = kept["meta"]
@@ -122,19 +122,6 @@ def around(
     }
 
 
-def _text_of(kept: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return what tells the text that a sentence is part of from others: its page, else its document.
-
-    A line of a JSONL file is a sentence by itself unless it names a page.
-    """
-    meta, layout = kept["meta"], kept.get("layout")
-    for key in ("page", "title"):
-        if isinstance(value := meta.get(key), str | int) and str(value).strip():
-            return key, str(value).strip()
-    document = _words(kept["document"]) if "document" in kept else ""
-    return ("document", document) if document and (layout is None or layout.format != "jsonl") else None
-
-
 def _words(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
@@ -159,9 +146,9 @@ def _texts(
         row_id: [_Neighbour(sentence, sentence.meta["offset"], ids.get(sentence.content_hash)) for sentence in page]
         for row_id, page in pages.items()
     }
-    others = {row.id: _text_of(fields_from_kept(row.meta)) for row in rows if not _corpus_of(row)}
+    others = {row.id: text_of(fields_from_kept(row.meta)) for row in rows if not _corpus_of(row)}
     beside = context_rows.near(session, campaign_id, list(others), reach + _SLACK) if others else []
-    keys = {row.id: _text_of(fields_from_kept(row.meta)) for row in beside}
+    keys = {row.id: text_of(fields_from_kept(row.meta)) for row in beside}
     for row_id, key in others.items():
         within = (row for row in beside if abs(row.id - row_id) <= reach + _SLACK and keys[row.id] == key)
         texts[row_id] = _in_order([_neighbour(row) for row in within])

@@ -17,7 +17,7 @@ from db.types import now
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import stage_roles
-from workbench.data.values import sentence_of, suggestion_values
+from workbench.data.values import sentence_of, suggestion_values, text_of
 
 _STAGE = "annotate"
 
@@ -50,9 +50,9 @@ def occurrences(store: Store, actor: Actor, campaign_id: int, task_id: int, *, s
         sentence = sentence_of(row)
         if not 0 <= start < end <= len(sentence.tokens):
             raise InvalidSpan(f"The span [{start}, {end}) lies outside the {len(sentence.tokens)} tokens.")
-        text = _text_of(row)
+        text = text_of(fields_from_kept(row.meta))
         free = _proposable(session, current, campaign, row, (start, end))
-        beside = [text is not None and _text_of(other) == text for other, _ in free]
+        beside = [text is not None and text_of(fields_from_kept(other.meta)) == text for other, _ in free]
     return Occurrences(task_id, start, end, document=sum(beside), campaign=len(beside) - sum(beside))
 
 
@@ -80,16 +80,6 @@ def follow(
             for other, place in _proposable(session, actor, campaign, row, after[key])
         ]
         identical_rows.add(session, made)
-
-
-def _text_of(row: SentenceRow) -> tuple[str, str] | None:
-    """Return what tells a sentence's document from others: its page, else its file; a line of JSONL stands alone."""
-    kept = fields_from_kept(row.meta)
-    for key in ("page", "title"):
-        if kept["meta"].get(key):
-            return key, str(kept["meta"][key])
-    document, layout = kept.get("document"), kept.get("layout")
-    return ("document", document) if document and (layout is None or layout.format != "jsonl") else None
 
 
 def _proposable(

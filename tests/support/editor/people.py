@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,29 +10,11 @@ from typing import Any
 
 from playwright.sync_api import TimeoutError
 
-from tests.support.paths import ROOT
-from workbench.settings import Settings
-
 PATIENCE_MS = 60_000
 ONCE_MORE_MS = (2_000, 4_000, 8_000)
 NOTICED_MS = 200
 DRAWN = '[data-testid="stApp"][data-test-script-state="notRunning"]'
 SLIP_MS = 350  # a second Enter sooner than this counts as a slip
-
-
-@contextmanager
-def worker_process(home: Path) -> Iterator[None]:
-    """Run a worker on a home; what it prints goes to `home/worker.log`."""
-    settings = Settings(home=home, database_url=None, worker_threads=1)
-    variables = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **settings.environment()}
-    with (home / "worker.log").open("wb") as log:
-        command = [sys.executable, "-m", "workbench.jobs.worker"]
-        process = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=log, stderr=log)
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait(30)
 
 
 @dataclass(frozen=True)
