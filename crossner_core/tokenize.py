@@ -52,6 +52,7 @@ def _token_pattern() -> re.Pattern[str]:
     return re.compile(rf"{_PLAIN}|{flag}|{emoji}|{abbreviation}|{word}|{clitic}|[^\s][{ext}]*")
 
 
+@lru_cache(maxsize=1)  # a line is read and at once written again, to see what its layout needs
 def tokenize(text: str) -> tuple[Token, ...]:
     """Split a text into tokens; every character that is not white space is in exactly one.
 

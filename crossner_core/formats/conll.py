@@ -101,7 +101,7 @@ def read(source: Source, options: ConllOptions) -> tuple[list[Record], ConllLayo
                 document = f"{source.name} {article}" if article else source.name
                 sentence = sentence_from_words(block.words, id=f"{prefix}-{number}", document=document)
                 notes = _notes(Record(sentence, spans), block, layout, is_first=number == 1)
-                records.append(Record(replace(sentence, layout=SentenceLayout("conll", notes)), spans))
+                records.append(Record(sentence.laid_out(SentenceLayout("conll", notes)), spans))
     return records, layout
 
 

@@ -83,14 +83,13 @@ def read(source: Source, options: ReadOptions) -> tuple[list[Record], JsonlLayou
             continue
         try:
             values = _load(line)
-            record = _record(values, f"{prefix}-{number}", options, scheme)
+            record = _record(values, f"{prefix}-{number}", options, scheme, source.name)
             if record.sentence.id in seen:
                 raise BadInput(f"id {clip(record.sentence.id)} is already on line {seen[record.sentence.id]}.")
             layout = layout or _find_layout(line, values, source, options, scheme)
             notes = {"before": before} if before != (source.newline if number > 1 else "") else {}
             notes |= _notes(record, values, line, layout)
-            own = SentenceLayout("jsonl", notes)
-            records.append(Record(replace(record.sentence, document=source.name, layout=own), record.spans))
+            records.append(Record(record.sentence.laid_out(SentenceLayout("jsonl", notes)), record.spans))
         except WorkbenchError as error:
             source.problem(index, str(error))
         else:
@@ -171,7 +170,9 @@ def _find_scheme(source: Source) -> str:
     return detect_scheme(sequences)
 
 
-def _record(values: Mapping[str, Any], default_id: str, options: ReadOptions, scheme: str) -> Record:
+def _record(
+    values: Mapping[str, Any], default_id: str, options: ReadOptions, scheme: str, document: str | None = None
+) -> Record:
     """Make a record of one object; raise a WorkbenchError saying what does not fit."""
     values = in_our_keys(values, scheme, lenient=options.lenient)
     text, id = values.get("text"), values.get("id", default_id)
@@ -191,13 +192,15 @@ def _record(values: Mapping[str, Any], default_id: str, options: ReadOptions, sc
         tokens, count = tokenize_at_most(text, options.max_tokens)
     if not 0 < count <= options.max_tokens:
         raise BadInput(f"a sentence of {count:,} tokens; 1 to {options.max_tokens:,} are read.")
-    bounds = ({token.start: i for i, token in enumerate(tokens)}, {token.end: i for i, token in enumerate(tokens, 1)})
+    marked = bool(values.get("gold") or values.get("links"))
+    starts = {token.start: i for i, token in enumerate(tokens)} if marked else {}
+    bounds = (starts, {token.end: i for i, token in enumerate(tokens, 1)} if marked else {})
     links = tuple(
         Link(*_token_range(item, text, bounds, "link"), _string(item, "target", "link"))
         for item in _items(values.get("links") or [], "links")
     )
     meta = {key: value for key, value in values.items() if key not in OUR_KEYS and key != LAYOUT_KEY}
-    sentence = Sentence(str(id), text, tokens, links, meta)
+    sentence = Sentence(str(id), text, tokens, links, meta, document)
     check_content(sentence)
     if values.get("gold") is None:
         return Record(sentence)
@@ -351,6 +354,8 @@ def _item(sentence: Sentence, span: Span | Link, rest: Mapping[str, str], layout
 
 def _dumps(values: Mapping[str, Any], ensure_ascii: bool, item_separator: str, key_separator: str) -> str:
     line = _encoder(ensure_ascii, item_separator, key_separator).encode(values)
+    if line.isascii():
+        return line
     try:
         line.encode("utf-8")
     except UnicodeEncodeError as error:
