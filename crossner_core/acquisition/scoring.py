@@ -13,12 +13,12 @@ from torch import Tensor
 
 from crossner_core.acquisition import signals as names
 from crossner_core.acquisition.signals import Part
-from crossner_core.encoders.base import Encoder, vectors
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.pooling import embed
 from crossner_core.encoders.windows import Batch
 from crossner_core.models.base import TokenTagger
 from crossner_core.models.heads import head_tags
 from crossner_core.schema import Sentence
-from crossner_core.training.batches import ordered_batches
 from crossner_core.training.predictor import Predictor
 
 # Sentences held in memory, sorted by length and scored before the next ones are read.
@@ -58,27 +58,6 @@ def embedding_parts(
             return
         rows = embed(encoder, chunk).astype(np.float16)
         yield Part(tuple(sentence.content_hash for sentence in chunk), {names.EMBEDDING: rows})
-
-
-@torch.inference_mode()
-def embed(encoder: Encoder, sentences: Sequence[Sentence]) -> NDArray[np.float32]:
-    """Return (N, H) mean vectors of length 1; a long sentence is represented by its first window.
-
-    Source: Reimers and Gurevych 2019 (mean pooling, as the bundled encoder was trained).
-    """
-    rows = np.zeros((len(sentences), encoder.hidden_size), dtype=np.float32)
-    windows = [window for window in encoder.windows(sentences) if window.start == 0]
-    training = encoder.model.training
-    encoder.model.eval()
-    device = next(encoder.model.parameters()).device
-    for indices in ordered_batches([len(window.input_ids) for window in windows], BATCH):
-        batch = encoder.collate([windows[index] for index in indices]).to(device)
-        hidden = vectors(encoder.model, batch)
-        kept = batch.attention_mask.unsqueeze(-1)  # (B, L, 1)
-        mean = (hidden * kept).sum(1) / kept.sum(1)  # (B, H)
-        rows[[windows[index].sentence for index in indices]] = torch.nn.functional.normalize(mean, dim=-1).cpu().numpy()
-    encoder.model.train(training)
-    return rows
 
 
 def _chunks(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:

@@ -149,7 +149,7 @@ class Encoder:
 
 
 ENCODERS: Registry[type[Encoder]] = Registry(
-    "crossner_core.encoders", "kind of encoder", by_name=True, apart=("base", "windows", "loading", "names")
+    "crossner_core.encoders", "kind of encoder", by_name=True, apart=("base", "windows", "loading", "names", "pooling")
 )
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.domains import builtin_domains, load_domain
+from crossner_core.domains.texts import texts_of
 from crossner_core.errors import BadInput
 from crossner_core.experiments.few_shot import nested_subsets
 from crossner_core.formats import open_file
@@ -94,10 +95,11 @@ class Corpus:
     test: tuple[LabelledSentence, ...]
     duplicates: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def as_source(self, weight: float = 1.0) -> SourceCorpus:
         """Return it as a source of other corpora's runs; its test sentences are left out."""
-        return SourceCorpus(self.train, self.dev, weight, frozenset(self.types))
+        return SourceCorpus(self.train, self.dev, weight, frozenset(self.types), self.texts)
 
     def data(
         self, *, size: int | None = None, seed: int = 0, order: str = "random", sources: Sequence[SourceCorpus] = ()
@@ -116,6 +118,7 @@ class Corpus:
             test=self.test,
             sources=tuple(sources),
             parents=self.parents,
+            texts=self.texts,
             unlabelled=tuple(item.sentence for index, item in enumerate(self.train) if index not in kept),
         )
 
@@ -180,6 +183,7 @@ def _read(id: str, folder: Path, stamps: tuple[tuple[str, int, int], ...]) -> Co
         id=id,
         types=domain.type_names if domain else occurring,
         parents=domain.parents if domain else {},
+        texts=texts_of(domain) if domain else {},
         **parts,
         duplicates=_duplicates(parts),
         notes=tuple(notes),

@@ -39,6 +39,9 @@ class TokenTagger(nn.Module):
         # Parameters of a stage's objective; never part of a saved tagger.
         self.objective_parts: nn.Module = nn.Module()
 
+    def describe(self, vectors: Mapping[str, Tensor]) -> None:
+        """Take the vectors (V, H) of each type's texts, where the architecture reads them."""
+
     def loss(self, batch: Batch) -> Tensor:
         """Return the mean loss over the batch's tokens with a known tag, a scalar.
 

@@ -18,6 +18,11 @@ def head_tags(types: Sequence[str]) -> tuple[str, ...]:
     return ("O", *(f"{prefix}-{name}" for name in types for prefix in "BI"))
 
 
+def tag_types(tags: Sequence[str]) -> tuple[str, ...]:
+    """Return the types of a head's tags, in its order."""
+    return tuple(dict.fromkeys(_type(tag) for tag in tags[1:]))
+
+
 def token_loss(scores: Tensor, batch: Batch, smoothing: float = 0.0) -> Tensor:
     """Return the mean cross-entropy of scores (B, W, K) over tokens with a known tag, with label smoothing.
 

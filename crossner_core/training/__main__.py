@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from crossner_core.adaptation.texts import bare_sentences
 from crossner_core.command_line import Outcomes, SeveralValuesCommand, flag, new_app, read_values, run_app
 from crossner_core.domains import load_domain
+from crossner_core.domains.texts import texts_of
 from crossner_core.errors import InvalidConfig
 from crossner_core.training.data import TrainingData
 from crossner_core.training.processes import run_together
@@ -113,7 +114,7 @@ def read_data(
     data = target.data(size=size, order=order, sources=weighted)
     if domain:
         built_in = load_domain(domain)
-        data = replace(data, types=built_in.type_names, parents=built_in.parents)
+        data = replace(data, types=built_in.type_names, parents=built_in.parents, texts=texts_of(built_in))
     notes = (f"{corpus.id}: {note}." for corpus in (target, *sources) for note in corpus.notes)
     return data, tuple(notes)
 

@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from crossner_core.domains.texts import texts_of_name
 from crossner_core.errors import BadInput, UnknownType
 from crossner_core.schema import LabelledSentence, Sentence, Span, check_spans
 
@@ -16,13 +17,14 @@ class SourceCorpus:
     """A training corpus of another domain, with its own types.
 
     Its training sentences count `weight` times in an epoch of a source stage. `annotates` are the types that it would
-    mark where they occur; those that it marks, if nothing is known.
+    mark where they occur; those that it marks, if nothing is known. `texts` say what its types mean.
     """
 
     train: tuple[LabelledSentence, ...]
     dev: tuple[LabelledSentence, ...] = ()
     weight: float = 1.0
     annotates: frozenset[str] = frozenset()
+    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def types(self) -> frozenset[str]:
@@ -37,7 +39,8 @@ class TrainingData:
     `sources` are the source corpora, in the recipe's order; settings treat them as one. `parents` maps types to their
     parent types, which a source corpus is more likely to have; `unlabelled` are sentences of the target domain, for
     settings that use unlabelled text. `proposed` are spans that gazetteer and links propose in sentences of `train` and
-    `unlabelled`, by content hash, as additional evidence for the soft targets of self-training.
+    `unlabelled`, by content hash, as additional evidence for the soft targets of self-training. `texts` say what the
+    types mean, for architectures that read it.
     """
 
     train: tuple[LabelledSentence, ...]
@@ -49,6 +52,7 @@ class TrainingData:
     parents: Mapping[str, str] = field(default_factory=dict)
     unlabelled: tuple[Sentence, ...] = ()
     proposed: Mapping[str, Sequence[Span]] = field(default_factory=dict)
+    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not any(item.sentence.tokens for item in self.train):
@@ -80,6 +84,15 @@ class TrainingData:
         """The entity types found in the source corpora, sorted."""
         both = self.source_train + self.source_dev
         return tuple(sorted({span.type for item in both for span in item.spans}))
+
+    def texts_of(self, types: Iterable[str], *, of_sources: bool = False) -> dict[str, tuple[str, ...]]:
+        """Return what types mean: by the target or else the sources, `of_sources` by all of these; else their names."""
+        texts = {} if of_sources else {name: tuple(said) for name, said in self.texts.items() if said}
+        from_sources: dict[str, dict[str, None]] = {}
+        for source in self.sources:
+            for name, said in source.texts.items():
+                from_sources.setdefault(name, {}).update(dict.fromkeys(said))
+        return {name: texts.get(name) or tuple(from_sources.get(name) or (texts_of_name(name),)) for name in types}
 
     @property
     def fingerprint(self) -> str:

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.loading import load_encoder
 from crossner_core.errors import CheckpointError, CheckpointMismatch, EncoderUnavailable, InvalidConfig
@@ -18,6 +20,7 @@ from crossner_core.folders import check_writable, recover_folder, write_json
 from crossner_core.models.base import TokenTagger
 from crossner_core.training.checkpoint import read_folder, read_json, write_folder
 from crossner_core.training.data import TrainingData
+from crossner_core.training.descriptions import data_hash, stage_texts, text_vectors
 from crossner_core.training.engine import Report, TaskRun, share
 from crossner_core.training.events import EpochRecord, RunResult, TrainEvent
 from crossner_core.training.machine import PeakMemory, pick_device
@@ -133,7 +136,7 @@ class _Run:
         self.stages = planned if warm is None else (_warm_stage(recipe, planned[-1], warm),)
         self.device = pick_device(recipe.device)
         self.memory = PeakMemory(self.device)
-        self.data_hash, self.encoder_hash = data.fingerprint, ""
+        self.data_hash, self.encoder_hash = data_hash(recipe, data), ""
         self.recipe_hash = recipe.hash if warm is None else f"{recipe.hash} from another tagger, {warm.epochs} epochs"
         self.trouble = ""
         self.before = _Before(notes=[note for stage in self.stages for note in stage.notes])
@@ -187,14 +190,15 @@ class _Run:
                     continue
             if stage.fresh:
                 encoder = self._copied(pretrained)
-            run = self._start(stage, encoder, former)
+            described = self._described(stage, pretrained)
+            run = self._start(stage, encoder, former, described)
             if number == first and (self.folder / STATE).exists():
                 self._restore(run)
                 event = self._event(run, Report(0.0))
                 yield replace(event, message=f"Resumed at {stage.phase} epoch {event.epoch}.")
             if run.processes.size > 1:
                 whole = replace(encoder, model=copy.deepcopy(run.model.encoder).cpu())
-                share(run, partial(begin_stage, self.recipe, stage, whole))
+                share(run, partial(begin_stage, self.recipe, stage, whole, described=described))
             yield from self._drive(run, number, should_stop)
             run.restore_best()
             if last or run.progress.outcome in ("", "not_finite"):
@@ -238,10 +242,16 @@ class _Run:
         self.before.notes.append(f"Source checkpoint {cache.name} was reused.")
         return tagger.model, self.before.notes[-1]
 
-    def _start(self, stage: Stage, encoder: Encoder, former: TokenTagger | None) -> TaskRun[TaggerTask]:
+    def _described(self, stage: Stage, pretrained: Encoder) -> dict[str, Tensor]:
+        texts = stage_texts(self.recipe, self.data, stage)
+        return text_vectors(self.recipe, pretrained, texts) if texts else {}
+
+    def _start(
+        self, stage: Stage, encoder: Encoder, former: TokenTagger | None, described: Mapping[str, Tensor]
+    ) -> TaskRun[TaggerTask]:
         meta = self._identity() | {"encoder": encoder.name, "encoder_hash": encoder.fingerprint, "name": self.name}
         parents = self.data.parents if self.recipe.inherit else None
-        return begin_stage(self.recipe, stage, encoder, former, parents=parents, meta=meta)
+        return begin_stage(self.recipe, stage, encoder, former, parents=parents, meta=meta, described=described)
 
     def _drive(self, run: TaskRun[TaggerTask], number: int, should_stop: Callable[[], bool]) -> Iterator[TrainEvent]:
         """Turn a stage's reports into events; save periodically, and on a stop."""

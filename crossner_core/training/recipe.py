@@ -18,6 +18,7 @@ from crossner_core.options.label_aware import LabelAwareOptions
 from crossner_core.options.pdaln import PdalnOptions
 from crossner_core.options.scale import ScaleOptions
 from crossner_core.options.self_training import SelfTrainingOptions
+from crossner_core.options.type_aware import TypeAwareOptions
 from crossner_core.training.data import TrainingData, corpus_hash
 from crossner_core.training.settings.registry import needs_source, setting_ids
 
@@ -54,7 +55,7 @@ _STUDENT = "self_training_"
 
 
 @dataclass(frozen=True)
-class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, ScaleOptions, Checked):
+class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, SelfTrainingOptions, ScaleOptions, Checked):
     """Everything that affects a run's results, apart from the sentences themselves."""
 
     encoder: str = option(
@@ -224,6 +225,11 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
         return source_names(self.source)
 
     @property
+    def reads_texts(self) -> bool:
+        """Whether its architecture reads what the types mean."""
+        return "type_texts" in {spec.name for spec in fields(self) if matters(spec, self.to_dict())}
+
+    @property
     def uses_gazetteer(self) -> bool:
         """Whether a run uses proposals of gazetteer and links."""
         return bool(effective(self.to_dict()).get("self_training_gazetteer"))
@@ -289,6 +295,8 @@ def source_key(recipe: Recipe, data: TrainingData, fingerprint: str) -> str:
     parts |= {"train": corpus_hash(data.source_train), "dev": corpus_hash(data.source_dev)}
     if recipe.source_unmarked == "unknown":
         parts |= {"annotated": [sorted(source.types) for source in data.sources]}
+    if recipe.reads_texts:
+        parts |= {"texts": data.texts_of(data.source_types, of_sources=True)}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 

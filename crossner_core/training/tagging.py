@@ -198,14 +198,18 @@ def begin_stage(
     *,
     parents: Mapping[str, str] | None = None,
     meta: Mapping[str, Any] | None = None,
+    described: Mapping[str, Tensor] | None = None,
 ) -> TaskRun[TaggerTask]:
     """Create a stage's run: the given body, and a new head with the rows of types shared with `former`.
 
-    `parents` maps a new type to the type whose rows it starts from; `meta` goes into the tagger.
+    `parents` maps a new type to the type whose rows it starts from; `meta` goes into the tagger; `described` are the
+    vectors (V, H) of what each type means, for a model that reads it.
     """
     random = RunRandom(stage.seed, pick_device(recipe.device))
     with random.active():
         model = build_model(source_recipe(recipe) if stage.cached else recipe, encoder, stage.types).to(random.device)
+    if recipe.reads_texts:
+        model.describe(described or {})
     model.use_bf16 = use_bf16(recipe.precision, random.device)
     if recipe.recompute:
         encoder.recompute()

@@ -1,0 +1,69 @@
+"""Options of the architecture that reads what types mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from crossner_core.options.base import option
+from crossner_core.options.tagger import TaggerOptions
+
+TITLE = "Type-aware tagger (reads descriptions)"
+
+_ONLY = {"architecture": ("type_aware",)}
+
+
+@dataclass(frozen=True)
+class TypeAwareOptions(TaggerOptions):
+    """What the type-aware tagger reads of a type, and what is left out at random while it learns."""
+
+    type_texts: str = option(
+        "guidelines",
+        "What is read of a type: title, class names and guideline, the title alone, or a random vector (a control).",
+        choices=("guidelines", "titles", "random"),
+        group="model",
+        only=_ONLY,
+        later=True,
+    )
+    type_size: int = option(
+        256,
+        "Size of the space in which tokens and descriptions are compared.",
+        min=8,
+        max=4096,
+        group="model",
+        only=_ONLY,
+        later=True,
+    )
+    type_rows: bool = option(
+        True,
+        "Learn weights of its own for each type besides its description; a type that was never seen has none.",
+        group="model",
+        only=_ONLY,
+        later=True,
+    )
+    type_rows_dropout: float = option(
+        0.5,
+        "Share of types and steps in which a type's own weights are left out in training.",
+        min=0.0,
+        max=1.0,
+        group="model",
+        only=_ONLY | {"type_rows": (True,)},
+        later=True,
+    )
+    type_texts_dropout: float = option(
+        0.1,
+        "Share of types and steps in which a type's description is left out in training.",
+        min=0.0,
+        max=0.9,
+        group="model",
+        only=_ONLY | {"type_rows": (True,)},
+        later=True,
+    )
+    type_rate_scale: float = option(
+        0.2,
+        "Factor on the head's learning rate for what compares tokens with descriptions.",
+        min=1e-3,
+        max=10.0,
+        group="model",
+        only=_ONLY,
+        later=True,
+    )
