@@ -44,7 +44,7 @@ class TypeAware(Tagger):
         self.known: Tensor
         types = len(tag_types(self.tags))
         self.register_buffer("texts", torch.zeros(types, 1, hidden))
-        self.register_buffer("known", torch.zeros(types, 1, dtype=torch.bool))
+        self.register_buffer("known", torch.ones(types, 1, dtype=torch.bool))
         self.register_load_state_dict_pre_hook(_make_room)
         self.rate_scales = dict.fromkeys(_WHOLE, options.type_rate_scale)
 

@@ -208,8 +208,8 @@ def begin_stage(
     random = RunRandom(stage.seed, pick_device(recipe.device))
     with random.active():
         model = build_model(source_recipe(recipe) if stage.cached else recipe, encoder, stage.types).to(random.device)
-    if recipe.reads_texts:
-        model.describe(described or {})
+    if described:
+        model.describe(described)
     model.use_bf16 = use_bf16(recipe.precision, random.device)
     if recipe.recompute:
         encoder.recompute()

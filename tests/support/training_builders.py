@@ -13,7 +13,10 @@ from transformers import BertConfig, BertModel, BertTokenizer
 
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.transformer import Transformer
+from crossner_core.encoders.windows import Batch
+from crossner_core.models.base import TokenTagger
 from crossner_core.schema import LabelledSentence, Span, sentence_from_words
+from crossner_core.training.batches import tag_indices
 from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.recipe import Recipe
 
@@ -107,6 +110,13 @@ def tiny_recipe(**changes: object) -> Recipe:
         "device": "cpu",
     }
     return Recipe.from_dict({**values, **changes})
+
+
+def batch_for(model: TokenTagger, count: int = 5) -> Batch:
+    """Return the first of the own sentences as a batch of a model."""
+    encoder, items = tiny_encoder(), own_sentences(count)
+    windows = encoder.windows([item.sentence for item in items])
+    return encoder.collate(windows, tag_indices(items, model.tags))
 
 
 def tiny_data(count: int = 12, *, source: bool = False, dev: bool = True) -> TrainingData:

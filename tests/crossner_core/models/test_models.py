@@ -7,23 +7,15 @@ import pytest
 import torch
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.models.base import TokenTagger
 from crossner_core.models.heads import head_tags
 from crossner_core.models.registry import architecture, architecture_ids, register
 from crossner_core.models.viterbi import iob2_transitions, viterbi
 from crossner_core.tags import tag_problems
-from crossner_core.training.batches import tag_indices
 from crossner_core.training.engine import rate_factor
 from crossner_core.training.predictor import build_model
-from tests.support.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
+from tests.support.training_builders import TYPES, batch_for, own_sentences, tiny_encoder, tiny_recipe
 
 ITEMS = own_sentences(5)
-
-
-def batch_for(model: TokenTagger, count: int = 5):  # type: ignore[no-untyped-def]
-    encoder = tiny_encoder()
-    windows = encoder.windows([item.sentence for item in ITEMS[:count]])
-    return encoder.collate(windows, tag_indices(ITEMS[:count], model.tags))
 
 
 @pytest.mark.parametrize("id", architecture_ids())

@@ -1,0 +1,127 @@
+"""A type-aware tagger for types it was not trained on; measured by `python -m crossner_core.training.zero_shot`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from crossner_core.command_line import SeveralValuesCommand, flag, new_app, run_app
+from crossner_core.domains import load_domain
+from crossner_core.domains.texts import texts_of
+from crossner_core.errors import CheckpointMismatch, InvalidConfig
+from crossner_core.schema import LabelledSentence
+
+if TYPE_CHECKING:
+    from crossner_core.encoders.base import Encoder
+    from crossner_core.evaluation.scores import Scores
+    from crossner_core.training.descriptions import Texts
+    from crossner_core.training.predictor import Predictor
+
+app = new_app()
+
+
+def for_types(predictor: Predictor, pretrained: Encoder, texts: Texts) -> Predictor:
+    """Return a tagger for the types that `texts` describe, which shares the predictor's encoder.
+
+    A type that the predictor was trained on keeps the weights it has; any other is known by its texts alone.
+    `pretrained` is the encoder that the tagger was trained from: it reads the texts. Raises InvalidConfig for another
+    architecture, CheckpointMismatch for another encoder.
+    """
+    from crossner_core.training.descriptions import text_vectors
+    from crossner_core.training.predictor import Predictor, build_model
+
+    recipe = predictor.recipe
+    if not recipe.reads_texts:
+        raise InvalidConfig(
+            f"A tagger of the architecture {recipe.architecture!r} knows its own types alone; train one with "
+            "architecture 'type_aware', which reads what types mean."
+        )
+    if predictor.meta["encoder_hash"] != pretrained.fingerprint:
+        raise CheckpointMismatch(
+            f"The tagger was trained from another encoder than {pretrained.name!r}, so it cannot read texts by it; "
+            f"name the one in its recipe ({recipe.encoder!r})."
+        )
+    device = next(predictor.model.parameters()).device
+    model = build_model(recipe, predictor.encoder, tuple(texts)).to(device)
+    model.copy_shared_tags(predictor.model)
+    model.describe(text_vectors(recipe, pretrained, texts))
+    model.use_bf16 = predictor.model.use_bf16
+    model.eval()
+    return Predictor(
+        model, predictor.encoder, tuple(texts), max_length=predictor.encoder.max_length, meta=dict(predictor.meta)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroShot:
+    """What a tagger finds of a corpus's types: scores, and the mean error of its probabilities where it has any."""
+
+    scores: Scores
+    error: float
+    spans: int
+
+
+def measure(predictor: Predictor, items: Sequence[LabelledSentence], leave_out: Sequence[str] = ()) -> ZeroShot:
+    """Score a tagger on labelled sentences; types that are left out count neither in gold nor in what it finds."""
+    from crossner_core.calibration.reliability import reliability
+    from crossner_core.evaluation.scores import score_tags
+    from crossner_core.tags import tags_from_spans
+
+    predicted = predictor.predict([item.sentence for item in items])
+    gold, tags, chances, right = [], [], [], []
+    for item, suggestions in zip(items, predicted, strict=True):
+        size, wanted = len(item.sentence.tokens), [span for span in item.spans if span.type not in leave_out]
+        kept = [each for each in suggestions if each.type not in leave_out]
+        gold.append(tags_from_spans(wanted, size))
+        tags.append(tags_from_spans([each.span for each in kept], size))
+        chances += [each.score for each in kept]
+        right += [each.span in set(wanted) for each in kept]
+    types = tuple(name for name in predictor.types if name not in leave_out)
+    import numpy as np
+
+    error = reliability(np.array(chances), np.array(right, dtype=bool)).error if chances else 0.0
+    return ZeroShot(score_tags(gold, tags, types), error, len(chances))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return 0, or 2 for a user error."""
+    return run_app(app, arguments, prog="python -m crossner_core.training.zero_shot")
+
+
+@app.command(cls=SeveralValuesCommand, help=__doc__)
+def zero_shot(
+    tagger: Annotated[Path, flag("folder of a type-aware tagger, or of its run", "DIR")],
+    data: Annotated[Path, flag("folder of the corpus to measure on", "DIR")],
+    domain: Annotated[str, flag("built-in domain whose titles and guidelines are read", "NAME")],
+    leave_out: Annotated[list[str] | None, flag("types that do not count, such as misc", "TYPE …")] = None,
+    dev: Annotated[bool, flag("measure on dev, to choose by", None, "--dev")] = False,
+) -> int:
+    """Measure a tagger on types it may never have seen."""
+    from crossner_core.encoders.loading import load_encoder
+    from crossner_core.experiments.corpora import read_corpus
+    from crossner_core.training.predictor import load_tagger
+
+    path = data.expanduser().resolve()
+    corpus, out = read_corpus(path.name, path.parent), tuple(leave_out or ())
+    texts = {name: said for name, said in texts_of(load_domain(domain)).items() if name not in out}
+    known = load_tagger(tagger)
+    made = for_types(known, load_encoder(known.recipe.encoder), texts)
+    measured = measure(made, corpus.dev if dev else corpus.test, out)
+    seen = set(known.meta["head_types"])
+    print(f"{'type':24} {'seen':5} {'F1':>6} {'gold':>6}")
+    for name, score in measured.scores.per_type.items():
+        print(f"{name:24} {'yes' if name in seen else 'no':5} {100 * score.f1:6.2f} {score.support:6}")
+    total = measured.scores
+    print(
+        f"{'dev' if dev else 'test'} F1 {100 * total.f1:.2f} (precision {100 * total.precision:.2f}, recall "
+        f"{100 * total.recall:.2f}), without {', '.join(out) or 'nothing'}; calibration error {measured.error:.3f} "
+        f"of {measured.spans} spans"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

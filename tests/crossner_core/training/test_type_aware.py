@@ -1,0 +1,132 @@
+"""The type-aware tagger: types are known by what is written about them, also those it was not trained on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from crossner_core.domains import load_domain
+from crossner_core.domains.texts import texts_of, texts_of_name
+from crossner_core.errors import CheckpointMismatch, InvalidConfig
+from crossner_core.models.heads import tag_types
+from crossner_core.models.type_aware import TypeAware
+from crossner_core.training import zero_shot
+from crossner_core.training.data import SourceCorpus, TrainingData
+from crossner_core.training.descriptions import data_hash, text_vectors
+from crossner_core.training.loop import train
+from crossner_core.training.predictor import Predictor, build_model, load_tagger
+from crossner_core.training.recipe import source_key
+from tests.support.training_builders import TYPES, batch_for, own_sentences, tiny_encoder, tiny_recipe
+
+TEXTS = {"person": ("ada sang",), "band": ("marble toured", "lanterns"), "location": ("born in oslo",)}
+AGAIN = {"human": TEXTS["person"], "act": TEXTS["band"], "place": TEXTS["location"]}
+ITEMS = own_sentences(40)
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
+    """A tagger that has learnt three types, read back from its folder."""
+    folder = tmp_path_factory.mktemp("run")
+    recipe = tiny_recipe(architecture="type_aware", max_epochs=30, patience=30, type_rows_dropout=0.8)
+    data = TrainingData(train=ITEMS[:24], dev=ITEMS[24:32], test=ITEMS[32:], types=TYPES, texts=TEXTS)
+    *_, last = train(recipe, data, checkpoint_dir=folder, encoder=tiny_encoder())
+    assert last.result is not None and last.result.test is not None and last.result.test.f1 > 0.8
+    return load_tagger(folder)
+
+
+def test_types_of_other_names_are_found_by_what_they_mean(tagger: Predictor) -> None:
+    renamed = zero_shot.for_types(tagger, tiny_encoder(), AGAIN)
+    names = dict(zip(AGAIN, TYPES, strict=True))
+    test = [item.sentence for item in ITEMS[32:]]
+    spans = [[(span.start, span.end, names[span.type]) for span in own] for own in renamed.predict_spans(test)]
+    gold = [[(span.start, span.end, span.type) for span in item.spans] for item in ITEMS[32:]]
+    right = sum(len({*own} & {*wanted}) for own, wanted in zip(spans, gold, strict=True))
+    assert right >= 0.7 * sum(map(len, gold))
+    swapped = zero_shot.for_types(tagger, tiny_encoder(), {"human": TEXTS["location"], "place": TEXTS["person"]})
+    other = [[(span.start, span.end, span.type) for span in own] for own in swapped.predict_spans(test)]
+    assert other != [[(start, end, kind) for start, end, kind in own if kind != "act"] for own in spans]
+
+
+def test_a_known_type_keeps_what_it_learnt(tagger: Predictor) -> None:
+    same = zero_shot.for_types(tagger, tiny_encoder(), TEXTS)
+    test = [item.sentence for item in ITEMS]
+    assert same.predict_spans(test) == tagger.predict_spans(test)
+
+
+def test_measuring_leaves_types_out(tagger: Predictor) -> None:
+    whole = zero_shot.measure(tagger, ITEMS[32:])
+    part = zero_shot.measure(tagger, ITEMS[32:], ("band",))
+    assert whole.scores.overall.support == sum(len(item.spans) for item in ITEMS[32:])
+    assert part.scores.overall.support == sum(span.type != "band" for item in ITEMS[32:] for span in item.spans)
+    assert "band" not in part.scores.per_type and 0 <= part.error <= 1
+
+
+def test_other_taggers_and_encoders_are_refused(tagger: Predictor, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointMismatch, match="another encoder"):
+        zero_shot.for_types(tagger, tiny_encoder(seed=4), AGAIN)
+    data = TrainingData(train=ITEMS[:8], types=TYPES)
+    *_, last = train(tiny_recipe(max_epochs=1), data, checkpoint_dir=tmp_path, encoder=tiny_encoder())
+    assert last.result is not None
+    with pytest.raises(InvalidConfig, match="'tagger' knows its own types alone"):
+        zero_shot.for_types(load_tagger(tmp_path), tiny_encoder(), AGAIN)
+
+
+def test_types_with_one_description_score_alike_until_they_learn_apart() -> None:
+    recipe = tiny_recipe(architecture="type_aware")
+    model = build_model(recipe, tiny_encoder(), TYPES)
+    assert isinstance(model, TypeAware)
+    model.describe(text_vectors(recipe, tiny_encoder(), dict.fromkeys(TYPES, ("ada",))))
+    scores = model.eval().scores(batch_for(model))  # (B, W, 5)
+    assert torch.equal(scores[..., 1:3], scores[..., 3:5])
+    model.describe(text_vectors(recipe, tiny_encoder(), {**TEXTS, "band": ("marble",)}))
+    scores = model.scores(batch_for(model))
+    assert not torch.equal(scores[..., 1:3], scores[..., 3:5])
+    with pytest.raises(InvalidConfig, match="no description of band, location"):
+        model.describe({"person": torch.zeros(1, 32)})
+
+
+def test_what_is_read_of_a_type() -> None:
+    texts = texts_of(load_domain("music"))
+    title, classes, guideline = texts["musicalartist"]
+    assert title == "musical artist" and classes.startswith("musical artist: musical artist, singer")
+    assert guideline.startswith("musical artist: ") and len(guideline) > 100
+    assert texts_of_name("Restaurant_Name") == texts_of_name("restaurantName") == "restaurant name"
+    encoder, words = tiny_encoder(), {"person": ("ada", "ada sang"), "band": ("marble",)}
+    titles = text_vectors(tiny_recipe(architecture="type_aware", type_texts="titles"), encoder, words)
+    both = text_vectors(tiny_recipe(architecture="type_aware"), encoder, words)
+    assert titles["person"].shape == (1, 32) and both["person"].shape == (2, 32)
+    random = tiny_recipe(architecture="type_aware", type_texts="random")
+    control = text_vectors(random, encoder, words)
+    assert torch.equal(control["band"], text_vectors(random, encoder, {"band": ("other words",)})["band"])
+    long = text_vectors(tiny_recipe(architecture="type_aware"), encoder, {"band": ("marble " * 10_000,)})
+    assert long["band"].isfinite().all()
+
+
+def test_texts_are_part_of_what_a_run_learns_from() -> None:
+    source = SourceCorpus(ITEMS[:4], texts={"person": ("ada",)})
+    data = TrainingData(train=ITEMS[:8], types=TYPES, texts=TEXTS, sources=(source,))
+    other = replace(data, texts={**TEXTS, "band": ("others",)})
+    aware, plain = tiny_recipe(architecture="type_aware", setting="pretrain_finetune"), tiny_recipe()
+    assert data_hash(plain, data) == data_hash(plain, other) == data.fingerprint
+    assert data_hash(aware, data) != data_hash(aware, other)
+    assert source_key(aware, data, "") == source_key(aware, other, "")  # the source stage serves any target
+    retold = replace(data, sources=(replace(source, texts={"person": ("ines",)}),))
+    assert source_key(aware, data, "") != source_key(aware, retold, "")
+    assert data.texts_of(("person", "unknownType")) == {"person": TEXTS["person"], "unknownType": ("unknown type",)}
+    assert data.texts_of(("person",), of_sources=True) == {"person": ("ada",)}
+
+
+def test_transfer_carries_what_belongs_to_no_type() -> None:
+    recipe = tiny_recipe(architecture="type_aware", setting="pretrain_finetune", head_first_epochs=0, max_epochs=1)
+    former = build_model(recipe, tiny_encoder(), ("person", "venue"))
+    model = build_model(recipe, tiny_encoder(), ("band", "person"))
+    assert isinstance(model, TypeAware) and isinstance(former, TypeAware)
+    with torch.no_grad():
+        former.head.weight.normal_()
+    assert model.copy_shared_tags(former) == ("O", "B-person", "I-person")
+    assert torch.equal(model.text_side.weight, former.text_side.weight)
+    assert torch.equal(model.head.weight[3:5], former.head.weight[1:3]) and not model.head.weight[1:3].any()
+    assert tag_types(model.tags) == ("band", "person")
