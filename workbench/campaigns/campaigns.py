@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from crossner_core.domains import Domain, domain_to_toml
 from crossner_core.errors import BadInput, Conflict, UnknownType
+from crossner_core.schema import UNSTORABLE, is_storable
 from db import account_rows, campaign_rows, label_review_rows, people_rows, run_rows
 from db.engine import Session, Store
 from db.tables import SPLITS, STAGES, Campaign, SentenceRow, User
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import EVERYONE, KEEPERS, LABELLERS
-from workbench.campaigns.domains import campaign_domain, domain_of
+from workbench.campaigns.domains import campaign_domain, domain_of, with_guidelines
 from workbench.campaigns.sentences import draw
 from workbench.campaigns.settings import CampaignSettings, checked, names
+
+MOST_GUIDELINE = 20_000
+"""Characters of one type's guideline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +188,26 @@ def update_domain(store: Store, actor: Actor, campaign_id: int, domain: Domain) 
         if missing:
             raise UnknownType(f"Annotations use {', '.join(missing)}; the new definition must keep these types.")
         campaign.domain_name, campaign.domain_toml = domain.name, domain_to_toml(domain)
+        session.flush()
+        return _views(session, [campaign])[0]
+
+
+def set_guidelines(store: Store, actor: Actor, campaign_id: int, guidelines: Mapping[str, str]) -> CampaignView:
+    """Give types of the campaign other guidelines; its domain elsewhere stays as it is. For researchers and admins.
+
+    Raises UnknownType for a type that the campaign lacks, BadInput for a text that cannot be stored or is too long.
+    """
+    require(actor, *KEEPERS)
+    for name, text in guidelines.items():
+        if not is_storable(text):
+            raise BadInput(f"The guideline of {name} {UNSTORABLE}.")
+        if len(text) > MOST_GUIDELINE:
+            raise BadInput(
+                f"The guideline of {name} has {len(text):,} characters; at most {MOST_GUIDELINE:,} are kept."
+            )
+    with store.write() as session:
+        _, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        campaign.domain_toml = domain_to_toml(with_guidelines(domain_of(campaign), guidelines))
         session.flush()
         return _views(session, [campaign])[0]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from crossner_core.domains import Domain, builtin_domains, load_domain, parse_domain
@@ -125,6 +126,14 @@ def _view(session: Session, domain: Domain, *, is_builtin: bool) -> DomainView:
         is_builtin=is_builtin,
         used_by=tuple(domain_rows.used_by(session, domain.name)),
     )
+
+
+def with_guidelines(domain: Domain, guidelines: Mapping[str, str]) -> Domain:
+    """Return a domain with other guidelines for some of its types; raise UnknownType for a type it lacks."""
+    for name in guidelines:
+        domain.type(name)
+    types = (replace(kind, guideline=guidelines.get(kind.name, kind.guideline)) for kind in domain.types)
+    return replace(domain, types=tuple(types))
 
 
 def domain_of(campaign: Campaign) -> Domain:

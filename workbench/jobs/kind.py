@@ -14,6 +14,7 @@ from crossner_core.registry import Registry
 from db import job_rows
 from db.engine import Session, Store
 from db.training_tables import Job
+from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
 from workbench.jobs.context import Claimed, JobContext
 from workbench.settings import Settings
@@ -94,7 +95,8 @@ class JobKind(Generic[P]):
     `handle` runs in the worker only, does heavy imports itself, and returns the outcome: a message, or an Outcome. A
     smaller `priority` goes first. The fields after it have defaults that fit most kinds.
 
-    Before a job is queued, `meets` is called for each queued or running job of the kind in the same campaign: it
+    Before somebody's job is queued, `allows` raises NotAllowed or NotFound where the payload names what that person may
+    not see. `meets` is then called for each queued or running job of the kind in the same campaign: it
     returns whether that job already serves the request, or raises Conflict. `after` returns the id of a job that has to
     end first. `follow` updates the kind's own rows for a job's new state, in the transaction of that state; `forget`
     removes what a cancelled job had saved. `can_resume` is whether a failed job can be queued again and resumes from
@@ -110,6 +112,7 @@ class JobKind(Generic[P]):
     roles: tuple[str, ...] = KEEPERS
     idle: str = "No job of this kind is queued or running in this campaign"
     meets: Callable[[Job, Mapping[str, Any]], bool] = lambda job, payload: False
+    allows: Callable[[Session, Actor, P], None] = lambda session, actor, payload: None
     after: Callable[[Session, Claimed], int | None] = lambda session, job: None
     follow: Callable[[Session, Claimed, str, str | None], None] = lambda session, job, state, error: None
     forget: Callable[[Settings, Claimed], object] = lambda settings, job: None

@@ -122,6 +122,7 @@ def start_job(store: Store, actor: Actor, kind: str, campaign_id: int | None = N
             fresh(session, actor, *roles)
         else:
             refuse_archived(enter(session, actor, campaign_id, *roles)[1])
+        job_kind(kind).allows(session, actor, job_kind(kind).payload.from_dict(payload))
         return start(session, kind, payload, by=actor, campaign_id=campaign_id)[0]
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from crossner_core.domains import Domain
+from crossner_core.domains.texts import texts_of
 from crossner_core.errors import CheckpointError
 from crossner_core.formats import read_bytes, write
 from crossner_core.formats.base import Record
@@ -14,6 +16,10 @@ from db.training_tables import Run
 from workbench.accounts.access import enter_run
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
+
+if TYPE_CHECKING:
+    from crossner_core.encoders.base import Encoder
+    from crossner_core.training.predictor import Predictor
 
 
 def folder_of_run(store: Store, actor: Actor, run_id: int, checkpoints: Path) -> Path:
@@ -48,6 +54,35 @@ def missing_types(known: Sequence[str], types: Sequence[str], run_id: int) -> tu
             f"(it has {', '.join(types)}). It was not used; train a run on the domain as it is now."
         )
     return tuple(name for name in types if name not in known)
+
+
+def predictor_for(
+    folder: Path,
+    domain: Domain,
+    encoder: Callable[[str], Encoder],
+    *,
+    run_id: int,
+    elsewhere: bool = False,
+    retold: bool = False,
+) -> tuple[Predictor, tuple[str, ...]]:
+    """Load a run's tagger for a campaign's types; return it with those it cannot predict.
+
+    A type-aware tagger predicts any type, by what the campaign's domain says of it: one trained `elsewhere`, one that
+    lacks a type, and any where the texts are `retold`. Another tagger must know the campaign's types: raises
+    CheckpointError.
+    """
+    from crossner_core.training.predictor import load_tagger
+    from crossner_core.training.zero_shot import for_types
+
+    predictor = load_tagger(folder)
+    if predictor.recipe.reads_texts and (elsewhere or retold or predictor.types != domain.type_names):
+        return for_types(predictor, encoder(predictor.recipe.encoder), texts_of(domain)), ()
+    if elsewhere:
+        raise CheckpointError(
+            f"Run {run_id} is not of this campaign, and its architecture knows its own types alone; choose a run of "
+            "this campaign, or one of the architecture 'type_aware', which reads what types mean."
+        )
+    return predictor, missing_types(predictor.types, domain.type_names, run_id)
 
 
 def tag_file(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from crossner_core.domains import Domain
+from crossner_core.domains.texts import texts_of
 from crossner_core.errors import InvalidConfig, NotFound
 from crossner_core.training.data import SourceCorpus
 from crossner_core.training.recipe import Recipe, source_weights
@@ -14,6 +16,7 @@ from db.training_tables import Dataset, Snapshot
 from workbench.accounts.access import enter
 from workbench.accounts.actors import SYSTEM, Actor, fresh, require
 from workbench.accounts.roles import KEEPERS
+from workbench.campaigns.domains import domain_of, find_domain
 from workbench.data.datasets import dataset_parts
 from workbench.data.snapshots import content_of, freeze_gold
 
@@ -90,9 +93,16 @@ def sources_of(session: Session, recipe: Recipe) -> tuple[SourceCorpus, ...]:
 def _sentences(session: Session, corpus: Dataset | Snapshot, weight: float) -> SourceCorpus:
     if isinstance(corpus, Dataset):
         parts = dataset_parts(session, corpus)
-        return SourceCorpus(parts["train"], parts["dev"], weight, frozenset(corpus.types))
+        known = find_domain(session, corpus.domain_name) if corpus.domain_name else None
+        return SourceCorpus(parts["train"], parts["dev"], weight, frozenset(corpus.types), _texts(known))
     row, parts = content_of(session, corpus.id)
-    return SourceCorpus(parts["pool"], parts["dev"], weight, frozenset(row.types))
+    campaign = campaign_rows.find(session, row.campaign_id)
+    known = domain_of(campaign) if campaign else None
+    return SourceCorpus(parts["pool"], parts["dev"], weight, frozenset(row.types), _texts(known))
+
+
+def _texts(domain: Domain | None) -> dict[str, tuple[str, ...]]:
+    return texts_of(domain) if domain else {}
 
 
 def _frozen(session: Session, actor: Actor, name: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from crossner_core.calibration.proposals import best_spans
+from crossner_core.domains import Domain
+from crossner_core.domains.texts import texts_of
 from crossner_core.errors import NotFound
 from crossner_core.experiments.few_shot import nested_subsets
 from crossner_core.schema import LabelledSentence, Sentence, Span, Suggestion
@@ -38,13 +40,14 @@ def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
     whole = train
     if run.size is not None:
         train = subset(train, run.size, run.order_seed or 0)
-    sources = sources_of(session, recipe)
+    sources, domain = sources_of(session, recipe), _domain(session, run)
     return recipe, TrainingData(
         train=train,
         types=tuple(types),
         dev=parts["dev"],
         test=parts["test"],
-        parents=_parents(session, run) if sources else {},
+        parents=domain.parents if domain and sources else {},
+        texts=texts_of(domain) if domain and recipe.reads_texts else {},
         sources=sources,
         snapshot=name,
         unlabelled=_unlabelled(session, run, whole, parts) if needs_unlabelled(recipe.setting) else (),
@@ -55,13 +58,14 @@ def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
 def for_simulation(session: Session, snapshot_id: int, recipe: Recipe) -> TrainingData:
     """Return a snapshot's sentences for simulated campaigns of a recipe, whose pool is all but its test sentences."""
     snapshot, parts = content_of(session, snapshot_id)
-    sources = sources_of(session, recipe)
+    sources, domain = sources_of(session, recipe), _domain_of(session, snapshot.campaign_id)
     return TrainingData(
         train=parts["pool"],
         types=tuple(snapshot.types),
         dev=parts["dev"],
         test=parts["test"],
-        parents=_parents_of(session, snapshot.campaign_id) if sources else {},
+        parents=domain.parents if domain and sources else {},
+        texts=texts_of(domain) if domain and recipe.reads_texts else {},
         sources=sources,
         snapshot=snapshot.hash,
     )
@@ -111,17 +115,17 @@ def suggested_by_names(
     return {row.content_hash: by_sentence.get(row.id, ()) for row in rows}
 
 
-def _parents(session: Session, run: Run) -> dict[str, str]:
-    """Return the parent of each subtype in the run's domain; empty for a data set without a domain."""
+def _domain(session: Session, run: Run) -> Domain | None:
+    """Return the domain of a run's types; None for a data set without one."""
     if run.snapshot is not None:
-        return _parents_of(session, run.snapshot.campaign_id)
+        return _domain_of(session, run.snapshot.campaign_id)
     name = run.dataset.domain_name if run.dataset else None
-    return find_domain(session, name).parents if name else {}
+    return find_domain(session, name) if name else None
 
 
-def _parents_of(session: Session, campaign_id: int) -> dict[str, str]:
+def _domain_of(session: Session, campaign_id: int) -> Domain | None:
     campaign = campaign_rows.find(session, campaign_id)
-    return domain_of(campaign).parents if campaign else {}
+    return domain_of(campaign) if campaign else None
 
 
 def subset(train: tuple[LabelledSentence, ...], size: int, seed: int) -> tuple[LabelledSentence, ...]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from crossner_core.errors import NotAllowed
 from crossner_core.schema import Sentence, Suggestion
-from db import campaign_rows
 from db.engine import Store
-from workbench.accounts.access import enter_run
+from workbench.accounts.access import enter, enter_run
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
-from workbench.campaigns.domains import domain_of
-from workbench.runs.predicting import checkpoint_folder, missing_types
+from workbench.campaigns.domains import domain_of, with_guidelines
+from workbench.runs.predicting import checkpoint_folder, predictor_for
 from workbench.settings import settings_of
 from workbench.suggestions.feeding import held_back
 from workbench.suggestions.preannotating import unlabelled_pool
@@ -41,25 +41,40 @@ class Preview:
     waits: str
 
 
-def preview(store: Store, actor: Actor, run_id: int) -> Preview:
-    """Return what a run's checkpoint would suggest in the first open sentences of its campaign; nothing is written.
+def preview(
+    store: Store,
+    actor: Actor,
+    run_id: int,
+    campaign_id: int | None = None,
+    guidelines: Mapping[str, str] | None = None,
+) -> Preview:
+    """Return what a run's checkpoint would suggest in the first open sentences of a campaign; nothing is written.
 
-    Loads the model: call it in a process of its own. Raises NotAllowed for a run on a data set, CheckpointError if its
-    checkpoint is gone or predicts types that the campaign lacks.
+    Without a campaign, it is the run's own. `guidelines` are tried in place of the campaign's, by type, by a type-aware
+    run. Loads the model: call it in a process of its own. Raises NotAllowed for a run on a data set and no campaign,
+    UnknownType, and CheckpointError if its checkpoint is gone or cannot predict the campaign's types.
     """
     require(actor, *KEEPERS)
     with store.read() as session:
         run = enter_run(session, actor, run_id, *KEEPERS)
-        campaign = campaign_rows.find(session, run.campaign_id) if run.campaign_id is not None else None
-        if campaign is None:
+        campaign_id = run.campaign_id if campaign_id is None else campaign_id
+        if campaign_id is None:
             raise NotAllowed(f"Run {run_id} belongs to no campaign, so nobody is shown its suggestions.")
+        _, campaign = enter(session, actor, campaign_id, *KEEPERS)
         folder = checkpoint_folder(run, settings_of(store).checkpoints)
-        types, waits = domain_of(campaign).type_names, held_back(session, campaign, run)
+        domain = with_guidelines(domain_of(campaign), guidelines or {})
+        waits = held_back(session, campaign, run) if run.campaign_id == campaign_id else ""
         queue = unlabelled_pool(session, campaign.id)
-    from crossner_core.training.predictor import load_tagger
+    from crossner_core.encoders.loading import load_encoder
 
-    predictor = load_tagger(folder)
-    lacks = missing_types(predictor.types, types, run_id)
+    predictor, lacks = predictor_for(
+        folder,
+        domain,
+        load_encoder,
+        run_id=run_id,
+        elsewhere=run.campaign_id != campaign_id,
+        retold=guidelines is not None,
+    )
     chosen = [sentence for _, sentence in queue[:SENTENCES]]
     predicted = predictor.predict(chosen)
     shown = tuple(PreviewedSentence(sentence, spans) for sentence, spans in zip(chosen, predicted, strict=True))

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 from crossner_core.errors import CheckpointError, NotFound
 from crossner_core.schema import Sentence
 from db import campaign_rows, run_rows
-from workbench.accounts.access import refuse_archived
-from workbench.accounts.actors import SYSTEM
+from db.engine import Session
+from workbench.accounts.access import enter_run, refuse_archived
+from workbench.accounts.actors import SYSTEM, Actor
 from workbench.accounts.roles import OVERSEERS
 from workbench.campaigns.domains import domain_of
 from workbench.jobs.context import JobContext
 from workbench.jobs.kind import Fields, JobKind, register
 from workbench.jobs.kinds.preannotate import waits_already
-from workbench.runs.predicting import checkpoint_folder, missing_types
+from workbench.runs.predicting import checkpoint_folder, predictor_for
 from workbench.suggestions.preannotating import add_model_suggestions, unlabelled_pool
 from workbench.suggestions.proposing import relearn
 
@@ -38,23 +39,19 @@ def suggest(context: JobContext, wanted: Wanted) -> str:
     Raises CheckpointError if the checkpoint is missing or disappears meanwhile, or if the model has types that the
     campaign lacks; suggestions not replaced by then stay.
     """
-    from crossner_core.training.predictor import load_tagger
-
     campaign_id, run_id = context.campaign_id, wanted.run_id
     with context.store.read() as session:
         run = run_rows.get(session, run_id) if run_id else run_rows.best_done(session, campaign_id=campaign_id)
         campaign = campaign_rows.find(session, campaign_id)
-        if run is None or campaign is None or run.campaign_id != campaign_id:
+        if run is None or campaign is None:
             raise NotFound("This campaign has no finished run whose checkpoint was kept; train one on all of its gold.")
         refuse_archived(campaign)
-        folder, run_id, types = (
-            checkpoint_folder(run, context.settings.checkpoints),
-            run.id,
-            domain_of(campaign).type_names,
-        )
+        folder, run_id = checkpoint_folder(run, context.settings.checkpoints), run.id
+        domain = domain_of(campaign)
         queue = unlabelled_pool(session, campaign_id)
-    predictor = load_tagger(folder)
-    unknown = missing_types(predictor.types, types, run_id)
+    predictor, unknown = predictor_for(
+        folder, domain, context.encoder, run_id=run_id, elsewhere=run.campaign_id != campaign_id
+    )
     count = reached = 0
     for start, chunk in _chunks(queue):
         if context.should_stop():
@@ -85,6 +82,12 @@ def _chunks(queue: Sequence[tuple[int, Sentence]]) -> Iterator[tuple[int, Sequen
         start, size = start + size, min(2 * size, MOST)
 
 
+def _may_use(session: Session, actor: Actor, wanted: Wanted) -> None:
+    """Raise NotAllowed or NotFound where the actor may not see the run, which may be another campaign's."""
+    if wanted.run_id is not None:
+        enter_run(session, actor, wanted.run_id, *OVERSEERS)
+
+
 register(
     JobKind(
         name="score_pool",
@@ -94,5 +97,6 @@ register(
         handle=suggest,
         roles=OVERSEERS,
         meets=waits_already,
+        allows=_may_use,
     )
 )

@@ -14,6 +14,7 @@ from crossner_core.acquisition import signals
 from crossner_core.acquisition.ordering import PoolOrdering, Scorer
 from crossner_core.acquisition.queue import with_random_share
 from crossner_core.acquisition.selecting import strategy, without_idle_weights
+from crossner_core.domains import Domain
 from crossner_core.errors import CheckpointError, NotFound, WorkbenchError
 from crossner_core.schema import LabelledSentence, Sentence, Span
 from db import round_rows, run_rows
@@ -28,7 +29,7 @@ from workbench.data.values import sentence_of
 from workbench.jobs.context import JobContext
 from workbench.jobs.kind import PATIENT_ABOVE, Fields, JobKind, register
 from workbench.runs import rounds
-from workbench.runs.predicting import checkpoint_folder, missing_types
+from workbench.runs.predicting import checkpoint_folder, predictor_for
 from workbench.runs.rounds import CHANCE
 from workbench.suggestions.proposing import proposed_without_model
 
@@ -53,7 +54,7 @@ class _Plan:
     share: float
     batch: int
     seed: int
-    types: tuple[str, ...]
+    domain: Domain
     ids: tuple[int, ...]
     sentences: tuple[Sentence, ...]
     gold: tuple[LabelledSentence, ...]
@@ -78,14 +79,14 @@ def order_queue(context: JobContext, asked: Asked) -> str:
     """
     round_id, began = asked.turn_id, time.monotonic()
     plan = _begin(context, round_id)
-    predictor, notes = _predictor(plan)
+    predictor, notes = _predictor(context, plan)
     encoder, more = _encoder(context)
     scorer = Scorer(predictor, plan.key, plan.earlier, encoder)
 
     ordering = PoolOrdering(
         context.settings.checkpoints.parent / "signals" / f"campaign-{plan.campaign_id}",
         scorer,
-        predictor.types if predictor is not None else plan.types,
+        predictor.types if predictor is not None else plan.domain.type_names,
         should_stop=context.should_stop,
         on_progress=context.report,
     )
@@ -137,7 +138,7 @@ def _plan(context: JobContext, session: Session, round_id: int) -> _Plan:
         campaign.random_share,
         campaign.retrain_every or BATCH,
         campaign.seed,
-        domain_of(campaign).type_names,
+        domain_of(campaign),
         tuple(row.id for row in rows),
         tuple(sentence_of(row) for row in rows),
         tuple(row.labelled for row in layers.gold_to_learn_from(session, campaign.id) if row.split == "pool"),
@@ -170,15 +171,12 @@ def _folder(context: JobContext, session: Session, run_id: int | None) -> tuple[
         return None, (f"{error} {_WITHOUT}",)
 
 
-def _predictor(plan: _Plan) -> tuple[Predictor | None, tuple[str, ...]]:
+def _predictor(context: JobContext, plan: _Plan) -> tuple[Predictor | None, tuple[str, ...]]:
     """Load the round's model; None, with a note, if it is gone or cannot be used."""
-    from crossner_core.training.predictor import load_tagger
-
     if plan.folder is None or plan.run_id is None:
         return None, ()
     try:
-        predictor = load_tagger(plan.folder)
-        missing = missing_types(predictor.types, plan.types, plan.run_id)
+        predictor, missing = predictor_for(plan.folder, plan.domain, context.encoder, run_id=plan.run_id)
     except CheckpointError as error:
         return None, (f"{error} {_WITHOUT}",)
     if not missing:
