@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
@@ -22,32 +23,41 @@ _THREADS = ThreadPoolExecutor(2, thread_name_prefix="preview")
 """They wait for the process that loads the model, so that the page does not."""
 
 
-def suggest_with(actor: Actor, campaign: CampaignView, run_id: int) -> None:
-    """Draw the button by which a model suggests, after a preview; to be drawn again until that is there."""
-    key = f"preview-{run_id}"
+def suggest_with(
+    actor: Actor, campaign: CampaignView, run_id: int, guidelines: Mapping[str, str] | None = None
+) -> None:
+    """Draw the button by which a model suggests, after a preview; to be drawn again until that is there.
+
+    The preview is of the changed `guidelines`, if there are any; only kept ones are suggested by.
+    """
+    key = f"preview-{run_id}-{campaign.id}"
     made: Future[Preview] | None = st.session_state.get(key)
     if made is None:
         st.button(
-            "Suggest with this model",
+            "Try on ten sentences" if guidelines else "Suggest with this model",
             key=f"score-{run_id}",
             help="First shows what it would suggest in ten open sentences; nobody else sees that.",
             on_click=_begin,
-            args=(key, shell.store(), actor, run_id),
+            args=(key, shell.store(), actor, run_id, campaign.id, guidelines),
         )
     elif not made.done():
         st.caption("The model reads ten open sentences; this takes some seconds.")
     else:
         with st.container(border=True), shell.shown_errors():
-            _previewed(actor, campaign, run_id, made)
+            _previewed(actor, campaign, run_id, made, tried=bool(guidelines))
         drop = partial(st.session_state.pop, key)
         st.button("Close the preview", key=f"close-{run_id}", type="tertiary", on_click=drop)
 
 
-def _begin(key: str, store: Store, actor: Actor, run_id: int) -> None:
-    st.session_state[key] = _THREADS.submit(out_of_process.apart, previewing.preview, store, actor, run_id)
+def _begin(
+    key: str, store: Store, actor: Actor, run_id: int, campaign_id: int, guidelines: Mapping[str, str] | None
+) -> None:
+    st.session_state[key] = _THREADS.submit(
+        out_of_process.apart, previewing.preview, store, actor, run_id, campaign_id, guidelines
+    )
 
 
-def _previewed(actor: Actor, campaign: CampaignView, run_id: int, made: Future[Preview]) -> None:
+def _previewed(actor: Actor, campaign: CampaignView, run_id: int, made: Future[Preview], *, tried: bool) -> None:
     preview = made.result()
     if not preview.open:
         st.info("No open sentence is left to suggest in: people have begun all of them.")
@@ -63,9 +73,11 @@ def _previewed(actor: Actor, campaign: CampaignView, run_id: int, made: Future[P
         st.caption(as_text(f"It cannot predict {', '.join(preview.lacks)}."))
     for each in preview.sentences:
         st.html(_marked(each, campaign.domain, campaign.hint_below))
-    if st.button(f"Suggest in {preview.open} open sentences", key=f"suggest-{run_id}", type="primary"):
+    if tried:
+        st.caption("Keep the guidelines before the model suggests by them.")
+    elif st.button(f"Suggest in {preview.open} open sentences", key=f"suggest-{run_id}", type="primary"):
         queue.start_job(shell.store(), actor, "score_pool", campaign.id, run_id=run_id)
-        del st.session_state[f"preview-{run_id}"]
+        del st.session_state[f"preview-{run_id}-{campaign.id}"]
         shell.note("The worker will pre-annotate the pool with this model.")
         st.rerun()
 
