@@ -25,7 +25,7 @@ _WHOLE = ("token_side.weight", "token_side.bias", "text_side.weight", "bias")
 class TypeAware(Tagger):
     """Scores B- and I- of a type by a product of the token's vector and the type's text vector.
 
-    s(B-k) = (W_B h + b_B) · (P e_k) / √d + c_B + r_{B-k} · h, and so for I-; O has a row alone. The text vectors e are
+    s(B-k) = (W_B h + b_B) · (√H P e_k) / √d + c_B + r_{B-k} · h, and so for I-; O has a row alone. The text vectors e are
     the pre-trained encoder's and stay fixed, so that they are computed once; r are the rows of a plain tagger, which
     start at zero. A type that was in no source has a score before its first gold sentence. Source: the bi-encoders of
     Zaratiana et al. 2024 (GLiNER) and Aly et al. 2021, over tags instead of spans.
@@ -66,7 +66,8 @@ class TypeAware(Tagger):
         """Return unnormalised tag scores (B, W, K), in single precision."""
         hidden = self.dropout(self.token_vectors(batch))  # (B, W, H)
         sides = self.token_side(hidden).unflatten(-1, (2, -1))  # (B, W, 2, D)
-        meant = self.text_side(self._chosen_texts())  # (T, D)
+        texts = self._chosen_texts()  # (T, H), of length 1: brought to the size of the encoder's vectors
+        meant = self.text_side(texts * texts.shape[-1] ** 0.5)  # (T, D)
         products = sides @ meant.T / meant.shape[-1] ** 0.5 + self.bias.unsqueeze(1)  # (B, W, 2, T)
         rows = self.head(hidden)  # (B, W, K)
         own = rows[..., 1:]

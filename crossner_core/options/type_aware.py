@@ -59,7 +59,7 @@ class TypeAwareOptions(TaggerOptions):
         later=True,
     )
     type_rate_scale: float = option(
-        0.2,
+        1.0,
         "Factor on the head's learning rate for what compares tokens with descriptions.",
         min=1e-3,
         max=10.0,
