@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from crossner_core.options.type_aware import TypeAwareOptions
 from crossner_core.schema import Sentence
 from crossner_core.simulation.config import Simulation
 from crossner_core.training.events import RunResult
@@ -47,7 +48,9 @@ _LATER_SETTINGS = {
     "model_gain": 0.0,
     "model_error": 0.15,
 }  # settings the golden version had not
-_LATER_OF_RECIPES = {"source_unmarked": "outside"}
+_LATER_OF_RECIPES = {"source_unmarked": "outside"} | {
+    field.name: field.default for field in dataclasses.fields(TypeAwareOptions) if field.name.startswith("type_")
+}
 _LATER_OF_WORK = {"example": False}
 _LATER_OF_FINDINGS = {"proposed_probability": None, "present_probability": None, "history": []}
 OLD_STORE, OLD_ARCHIVE = kept.FOLDER / "old_store.sql.gz", kept.FOLDER / "old_archive.zip"

@@ -47,7 +47,7 @@ def read(folder: Path) -> dict[str, Any]:
     shutil.copytree(OLD, folder / "old_run")
     sentences = [item.sentence for item in own_sentences(5, offset=40)]
     found: dict[str, Any] = {}
-    for architecture in architecture_ids():
+    for architecture in filter(_is_old, architecture_ids()):
         predictor = load_tagger(OLD / architecture)
         said = predictor.predict(sentences)
         spans = [[[one.start, one.end, one.type, one.source, one.score] for one in spans] for spans in said]
@@ -61,6 +61,11 @@ def read(folder: Path) -> dict[str, Any]:
     names = ("outcome", "best_epoch", "epochs", "steps", "history", "recipe_hash", "data_hash", "encoder_hash")
     found["resumed"] = {"from step": events[0].step, **{name: result[name] for name in names}, "keys": sorted(result)}
     return kept.plain(found)
+
+
+def _is_old(architecture: str) -> bool:
+    """Whether the older version had an architecture."""
+    return (OLD / architecture).is_dir()
 
 
 def _train(folder: Path, architecture: str, *, epochs: int = 2, stop_after: int = 0) -> Iterator[Any]:
