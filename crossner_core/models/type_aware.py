@@ -26,7 +26,7 @@ class TypeAware(Tagger):
     """Scores B- and I- of a type by a product of the token's vector and the type's text vector.
 
     s(B-k) = (W_B h + b_B) · (√H P e_k) / √d + c_B + r_{B-k} · h, and so for I-; O has a row alone. The text vectors e
-    are the pre-trained encoder's and stay fixed, so that they are computed once; r are the rows of a plain tagger, which
+    are the pre-trained encoder's and stay fixed, so they are computed once; r are the rows of a plain tagger, which
     start at zero. A type that was in no source has a score before its first gold sentence. Source: the bi-encoders of
     Zaratiana et al. 2024 (GLiNER) and Aly et al. 2021, over tags instead of spans.
     """
