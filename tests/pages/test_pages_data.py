@@ -14,7 +14,8 @@ from streamlit.testing.v1 import AppTest
 from crossner_core.domains import builtin_domains, domain_to_toml, load_domain
 from crossner_core.errors import BadInput
 from crossner_core.schema import LabelledSentence, Span, Suggestion, sentence_from_words
-from db import account_rows
+from crossner_core.training.recipe import Recipe
+from db import account_rows, run_rows
 from db.engine import Store
 from db.tables import SentenceRow
 from db.types import now
@@ -30,6 +31,7 @@ from workbench.campaigns.domain_drafts import draft_from_toml, draft_to_toml
 from workbench.data import archive, browsing, datasets, exchange
 from workbench.data.searching import PLACES, Search
 from workbench.jobs import queue
+from workbench.runs import adaptation
 from workbench.suggestions import preannotating
 
 CONLL = "Mara\tB-musicalartist\nVell\tI-musicalartist\nhums\tO\n\nNobody\tO\nclaps\tO\n"
@@ -338,6 +340,31 @@ def test_campaigns_researchers_change_members_and_nothing_that_is_an_admins(
     test.multiselect(key=f"campaigns:people:{campaign}").set_value([people["ann2"].id])
     press(test, "Save the members")
     assert [one.name for one in campaigns.get_campaign(store, people["res"], campaign).members] == ["ann2"]
+
+
+def test_campaigns_try_guidelines_with_a_model_that_reads_them(
+    screen: Open, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    test = switch(screen("campaigns", "res"), "campaigns:part", "Guidelines")
+    assert "No type-aware model is here yet" in words(test) and not test.text_area
+    splits = {"train": ("train.conll", CONLL.encode())}
+    data = datasets.import_dataset(store, people["res"], name="songs", splits=splits)
+    run_id = adaptation.start_run(
+        store, people["res"], dataset_id=data.id, recipe=Recipe(architecture="type_aware", max_epochs=1)
+    )
+    with store.write() as session:
+        run_rows.update(session, run_id, state="done", checkpoint="checkpoints/run-1/tagger")
+    healthy(test.run())
+    band = next(one for one in test.text_area if one.label == "band")
+    assert band.value == load_domain("music").type("band").guideline and "Changed and not kept" not in words(test)
+    assert "Suggest with this model" in {one.label for one in test.button}
+    band.set_value("Mark <b>bands</b>.")
+    healthy(test.run())
+    assert as_text("Changed and not kept yet: band.") in words(test)
+    assert "Try on ten sentences" in {one.label for one in test.button}
+    press(test, "Keep these guidelines")
+    kept = campaigns.get_domain(store, people["res"], campaign)
+    assert kept.type("band").guideline == "Mark <b>bands</b>." and "Changed and not kept" not in words(test)
 
 
 def test_campaigns_change_rules_members_and_archive(

@@ -7,12 +7,14 @@ import streamlit as st
 from crossner_core.training.recipe import Recipe
 from pages import shell
 from pages.components.marked_text import as_text
-from pages.parts.model.preview import suggest_with
+from pages.parts.model.preview import is_under_way, suggest_with
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.campaigns.campaigns import CampaignView
 from workbench.runs import adaptation
 from workbench.runs.adaptation import RunView
+
+_SECONDS_BETWEEN_LOOKS = 2
 
 
 def descriptions_view(actor: Actor, campaign: CampaignView) -> None:
@@ -31,6 +33,7 @@ def descriptions_view(actor: Actor, campaign: CampaignView) -> None:
     run_id = st.selectbox(
         "Model", list(runs), format_func=lambda id_: runs[id_].title, key=f"campaigns:reader:{campaign.id}"
     )
+    answers = st.container()
     titles, texts = campaign.domain.titles, dict[str, str]()
     left, right = st.columns(2)
     for number, kind in enumerate(campaign.domain.types):
@@ -44,14 +47,17 @@ def descriptions_view(actor: Actor, campaign: CampaignView) -> None:
             disabled=campaign.archived,
         )
     changed = {kind.name: texts[kind.name] for kind in campaign.domain.types if texts[kind.name] != kind.guideline}
-    with shell.shown_errors():
+    with answers, shell.shown_errors():
         if changed:
             st.caption(as_text(f"Changed and not kept yet: {', '.join(titles[name] for name in changed)}."))
             if st.button("Keep these guidelines", key=f"campaigns:keep:{campaign.id}", disabled=campaign.archived):
                 campaigns.set_guidelines(shell.store(), actor, campaign.id, changed)
                 shell.note("The guidelines are kept; annotators see them from their next sentence on.")
                 st.rerun()
-        suggest_with(actor, campaign, run_id, changed or None)
+        waits = is_under_way(run_id, campaign.id)
+        st.fragment(suggest_with, run_every=_SECONDS_BETWEEN_LOOKS if waits else None)(
+            actor, campaign, run_id, changed or None
+        )
 
 
 def _type_aware(actor: Actor) -> list[RunView]:

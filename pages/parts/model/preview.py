@@ -23,6 +23,12 @@ _THREADS = ThreadPoolExecutor(2, thread_name_prefix="preview")
 """They wait for the process that loads the model, so that the page does not."""
 
 
+def is_under_way(run_id: int, campaign_id: int) -> bool:
+    """Whether a preview was asked for and is not there yet."""
+    made: Future[Preview] | None = st.session_state.get(f"preview-{run_id}-{campaign_id}")
+    return made is not None and not made.done()
+
+
 def suggest_with(
     actor: Actor, campaign: CampaignView, run_id: int, guidelines: Mapping[str, str] | None = None
 ) -> None:
