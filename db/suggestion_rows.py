@@ -1,4 +1,4 @@
-"""Rows of suggestions, of cached answers of endpoints, and of what may be spent at models elsewhere."""
+"""Rows of suggestions, of cached answers of endpoints, and of what may be spent at outside models."""
 
 from __future__ import annotations
 
@@ -196,12 +196,12 @@ def _of_source(query: _Query, campaign_id: int, source: str) -> _Query:
 
 
 def allowance(session: Session, campaign_id: int, name: str) -> OutsideAllowance | None:
-    """Return what a campaign may send to a model elsewhere; None if nobody has allowed anything yet."""
+    """Return what a campaign may send to an outside model; None if nobody has allowed anything yet."""
     return allowances(session, campaign_id).get(name)
 
 
 def allowances(session: Session, campaign_id: int) -> dict[str, OutsideAllowance]:
-    """Return what a campaign may send to models elsewhere, by the model's name."""
+    """Return what a campaign may send to outside models, by the model's name."""
     query = sa.select(OutsideAllowance).where(OutsideAllowance.campaign_id == campaign_id)
     return {row.name: row for row in session.scalars(query.order_by(OutsideAllowance.id))}
 

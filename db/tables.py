@@ -418,7 +418,7 @@ class Answer(Base):
 
 
 class OutsideAllowance(Base):
-    """That a campaign's sentences may be sent to a model elsewhere, its budget there, and what was spent of it."""
+    """That a campaign's sentences may be sent to an outside model, its budget there, and what was spent of it."""
 
     __tablename__ = "outside_allowance"
     __table_args__ = (
@@ -451,7 +451,7 @@ class OutsideAllowance(Base):
 
 
 class SparqlCache(Base):
-    """A cached answer of an endpoint about a name, or of a model elsewhere about a sentence; complete answers only."""
+    """A cached answer of an endpoint about a name, or of an outside model about a sentence; complete answers only."""
 
     __tablename__ = "sparql_cache"
 

@@ -1,1 +1,1 @@
-"""Models elsewhere that are asked over HTTP: what is sent, how answers are checked, and what that may cost."""
+"""Outside models that are asked over HTTP: what is sent, how answers are checked, and what that may cost."""

@@ -1,4 +1,4 @@
-"""A model elsewhere: its settings, what is sent to it, and what its answer names; loads and sends nothing."""
+"""An outside model: its settings, what is sent to it, and what its answer names; loads and sends nothing."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class OutsideModel(Checked, ABC):
-    """A model elsewhere, as the file of outside models describes it. It never holds a key: that is in a variable.
+    """An outside model, as the file of outside models describes it. It never holds a key: that is in a variable.
 
     A kind of service is a subclass in a file of `crossner_core/suggest/`. Prices are in `currency`.
     """

@@ -15,7 +15,7 @@ EXAMPLE = 'address = "https://api.example/v1"'
 
 
 def kinds() -> dict[str, SuggestionSource]:
-    """Return the sources of suggestions that ask a model elsewhere, by id."""
+    """Return the sources of suggestions that ask an outside model, by id."""
     return {each.id: each for each in sources() if each.outside is not None}
 
 
@@ -56,7 +56,7 @@ def _model(name: str, table: Any) -> OutsideModel:
         given = "has no kind" if kind is None else "has an unknown kind"
         raise InvalidConfig(f"[{name}] {given}; allowed are {', '.join(known)}.")
     made = known[kind].outside
-    assert made is not None, "kinds() lists only sources that ask a model elsewhere"
+    assert made is not None, "kinds() lists only sources that ask an outside model"
     settings = settings_of(made)
     if unknown := [key for key in values if key not in settings]:
         hint = " A key does not belong into this file: name the variable that holds it as key_variable."

@@ -68,7 +68,7 @@ class SuggestionSource:
     separate job writes the suggestions. `is_trained` marks a source trained on gold: its suggestions must not teach a
     model, and its silence on a sentence that it read counts against what others suggest. `from_people` marks what
     somebody here or elsewhere annotated: to count it among what names in the text suggest would be to know the answer.
-    `outside` are the settings of a model elsewhere, which reads whole sentences: it is asked by a job of its own, and
+    `outside` are the settings of an outside model, which reads whole sentences: it is asked by a job of its own, and
     only where somebody allowed that; None if nothing leaves the machine.
     """
 

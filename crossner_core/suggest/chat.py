@@ -122,9 +122,9 @@ def _count(usage: Any, name: str) -> int | None:
 CHAT = register(
     SuggestionSource(
         id="chat",
-        title="Language model elsewhere",
+        title="Outside language model",
         cost="one request to an OpenAI-compatible endpoint",
-        kinds={"chat": "language model elsewhere"},
+        kinds={"chat": "outside language model"},
         outside=ChatModel,
     )
 )

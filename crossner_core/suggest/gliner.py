@@ -46,9 +46,9 @@ def _named(entry: Any) -> Named | None:
 GLINER = register(
     SuggestionSource(
         id="gliner",
-        title="Zero-shot tagger elsewhere",
+        title="Outside zero-shot tagger",
         cost="one request to a service that takes a text with labels",
-        kinds={"gliner": "zero-shot tagger elsewhere"},
+        kinds={"gliner": "outside zero-shot tagger"},
         outside=GlinerModel,
     )
 )

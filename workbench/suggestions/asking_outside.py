@@ -1,4 +1,4 @@
-"""Ask a model elsewhere about a campaign's open sentences: for a look, or to suggest in them."""
+"""Ask an outside model about a campaign's open sentences: for a look, or to suggest in them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class OutsidePreview:
-    """The next open sentences with what a model elsewhere suggests in them, and what else came of asking."""
+    """The next open sentences with what an outside model suggests in them, and what else came of asking."""
 
     sentences: tuple[PreviewedSentence, ...]
     open: int

@@ -1,4 +1,4 @@
-"""Models elsewhere as sources of suggestions: nothing is sent before somebody allowed it for a campaign."""
+"""Outside models as sources of suggestions: nothing is sent before somebody allowed it for a campaign."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class OutsideView:
-    """A model elsewhere, as a campaign sees it; `problem` says why it cannot be asked, `allowed` is None before it was.
+    """An outside model, as a campaign sees it; `problem` says why it cannot be asked, `allowed` is None before it was.
 
     `suggestions` is how many of its suggestions the campaign has.
     """
@@ -91,7 +91,7 @@ class Plan:
 
 
 def outside_models(store: Store, actor: Actor, campaign_id: int) -> tuple[OutsideView, ...]:
-    """Return the models elsewhere that the settings name, and those the campaign was allowed to ask before."""
+    """Return the outside models that the settings name, and those the campaign was allowed to ask before."""
     require(actor, *KEEPERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *KEEPERS)
@@ -234,7 +234,7 @@ def permitted(session: Session, campaign: Campaign, model: OutsideModel) -> Outs
 
 
 def models_of(store: Store) -> dict[str, OutsideModel]:
-    """Return the models elsewhere that the settings name."""
+    """Return the outside models that the settings name."""
     return read_models(settings_of(store).outside_models)
 
 

@@ -1,4 +1,4 @@
-"""models elsewhere that a campaign's sentences may be sent to, and what was spent there"""
+"""outside models that a campaign's sentences may be sent to, and what was spent there"""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from pages.components.lazy_download import download_problem
 from pages.components.marked_text import as_text
 from pages.components.under_way import cancel_button, worker_line
 from pages.parts.campaign.exchange import download_campaign
+from pages.parts.campaign.outside import outside_view
 from workbench import out_of_process
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, domains
@@ -246,7 +247,8 @@ _PARTS = {
     "Rules": _change_rules,
     "Members": _change_members,
     "Pre-annotation": _preannotation,
+    "Outside models": outside_view,
     "Domain and archive": _domain_and_end,
 }
-_RESEARCHERS = ("Members", "Pre-annotation")
+_RESEARCHERS = ("Members", "Pre-annotation", "Outside models")
 """What a researcher changes; rules, domain and archive are an admin's."""

@@ -1,1 +1,1 @@
-"""Stand-ins for models elsewhere."""
+"""Stand-ins for outside models."""

@@ -1,4 +1,4 @@
-"""Models elsewhere as sources of a campaign: nothing is sent unasked, budgets hold, jobs resume, gold calibrates."""
+"""Outside models as sources of a campaign: nothing is sent unasked, budgets hold, jobs resume, gold calibrates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suggest entities with a model elsewhere, in the order in which people will open the sentences."""
+"""Suggest entities with an outside model, in the order in which people will open the sentences."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def _saved_step(session: Session, _settings: Settings, job: Claimed) -> int:
 register(
     JobKind(
         name=asking_outside.JOB,
-        title="suggestions of a model elsewhere",
+        title="suggestions of an outside model",
         priority=PATIENT_ABOVE + 2,  # a service takes its time: rounds and what people wait for go first
         payload=Asked,
         handle=suggest,
-        idle="No model elsewhere is being asked in this campaign, or waits to be",
+        idle="No outside model is being asked in this campaign, or waits to be",
         meets=waits_already,
         can_resume=lambda settings, job: True,
         saved_step=_saved_step,
