@@ -58,10 +58,10 @@ def test_a_researcher_goes_from_what_is_sent_where_to_suggestions_that_an_annota
         press(test, "Suggest in 6 open sentences")
         assert work(store, home) == 1 and len(server.queries) == 6
         test = healthy(test.run())
-        figures = {each.label: each.value for each in test.metric}
-        assert figures["Requests"] == "6 of 20" and figures["Tokens"] == "1,320"
-        assert figures["Cost, EUR"] == "0.0024" and figures["Suggestions here"] == "3"
-        assert "6 answers are kept already" in words(test)
+        shown = words(test)
+        assert "Spent: 6 of 20 requests · 1,320 tokens · 0.0024 EUR" in shown
+        assert "6 usable answers of 6 · 3 suggestions in this campaign" in shown
+        assert "about all 6 open sentences are kept already" in shown
     (item,) = Tab(store, people["ann1"], campaign, "annotate").items(1)
     assert [each["type"] for each in item["suggestions"]] == ["musicalartist", "band", "location"]
     press(test, "Withdraw its 3 suggestions")

@@ -49,7 +49,7 @@ class Report:
     def __str__(self) -> str:
         text = f"{self.suggestions} suggestions in {self.sentences} sentences, {self.kept} of them from answers kept"
         if self.dropped:
-            text += "; dropped: " + ", ".join(f"{count} {why}" for why, count in sorted(self.dropped.items()))
+            text += "; dropped: " + ", ".join(f"{count} × {why}" for why, count in sorted(self.dropped.items()))
         if self.unusable:
             text += f"; {len(self.unusable)} without a usable answer, such as: {self.unusable[0]}"
         if self.budget_spent:

@@ -81,30 +81,31 @@ def _plan(actor: Actor, campaign: CampaignView, view: OutsideView) -> Plan | Non
 
 def _spent(view: OutsideView, allowed: Allowed) -> None:
     spent, budget = allowed.spent, allowed.budget
-    tokens = spent.input_tokens + spent.output_tokens
-    figures = {
-        "Requests": f"{spent.requests:,} of {budget.requests:,}",
-        "Tokens": f"{tokens:,}" + (f" of {budget.tokens:,}" if budget.tokens is not None else ""),
-        "Usable answers": f"{allowed.answered:,} of {allowed.answered + allowed.unusable:,}",
-        "Suggestions here": f"{view.suggestions:,}",
-    }
+    tokens = f"{spent.input_tokens + spent.output_tokens:,}" + _of(budget.tokens)
+    parts = [f"{spent.requests:,}{_of(budget.requests)} requests", f"{tokens} tokens"]
     if view.has_price or spent.cost:
-        most = f" of {budget.cost:,g}" if budget.cost is not None else ""
-        figures[f"Cost, {view.currency}".rstrip(", ")] = f"{spent.cost:,.4f}{most}"
-    for column, (label, value) in zip(st.columns(len(figures)), figures.items(), strict=True):
-        column.metric(label, value)
+        parts.append(f"{spent.cost:,.4f}{_of(budget.cost)} {view.currency}".rstrip())
+    st.text(f"Spent: {' · '.join(parts)}")
+    answers = f"{allowed.answered:,} usable answers of {allowed.answered + allowed.unusable:,}"
+    line = f"{answers} · {view.suggestions:,} suggestions in this campaign"
     if dropped := {why: count for why, count in allowed.dropped.items() if count}:
-        listed = ", ".join(f"{count} {why}" for why, count in sorted(dropped.items()))
-        st.caption(as_text(f"Dropped from its answers: {listed}."))
+        listed = ", ".join(f"{count:,} × {why}" for why, count in sorted(dropped.items()))
+        line += f" · dropped from the answers: {listed}"
+    st.caption(as_text(line))
+
+
+def _of(most: float | None) -> str:
+    return "" if most is None else f" of {most:,g}" if isinstance(most, float) else f" of {most:,}"
 
 
 def _sent(view: OutsideView, plan: Plan) -> None:
     st.markdown("**What will be sent**")
     key = "with a key" if plan.has_key else "without a key"
-    st.text(
-        f"To {plan.url}, {key}: one request for each of {plan.new:,} open sentences"
-        + (f"; {plan.open - plan.new:,} answers are kept already." if plan.new < plan.open else ".")
-    )
+    if plan.new:
+        kept = f"; {plan.open - plan.new:,} answers are kept already" if plan.new < plan.open else ""
+        st.text(f"To {plan.url}, {key}: one request for each of {plan.new:,} open sentences{kept}.")
+    else:
+        st.text(f"Nothing: the answers of {plan.url} about all {plan.open:,} open sentences are kept already.")
     about, most = plan.cost
     price = f", {about:,.2f} {plan.currency} (at most {most:,.2f})" if view.has_price else ""
     if plan.new and plan.tokens[1]:
@@ -127,7 +128,7 @@ def _permission(actor: Actor, campaign: CampaignView, view: OutsideView, plan: P
     with st.form(f"outside:allow:{campaign.id}:{view.name}"):
         requests_column, tokens_column, cost_column = st.columns(3)
         requests = requests_column.number_input(
-            "Most requests", 1, _MOST, budget.requests if budget else max(1, min(_REQUESTS, plan.new)),
+            "Most requests", 1, _MOST, budget.requests if budget else min(_REQUESTS, plan.new + max(10, plan.new // 5)),
             help="All that are ever sent for this campaign, those sent again included.",
         )  # fmt: skip
         tokens = tokens_column.number_input(
