@@ -1,4 +1,4 @@
-"""Rows of suggestions, and of cached endpoint answers."""
+"""Rows of suggestions, of cached answers of endpoints, and of what may be spent at outside models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from db.campaign_rows import ids_not_begun, sentences_not_begun
 from db.engine import Session, upsert
-from db.tables import Annotation, Campaign, SentenceRow, SpanRow, SparqlCache, SuggestionRow, Task
+from db.tables import Annotation, Campaign, OutsideAllowance, SentenceRow, SpanRow, SparqlCache, SuggestionRow, Task
 from db.training_tables import Run
 from db.types import now
 
@@ -93,7 +93,7 @@ def _but_test(query: _Query) -> _Query:
 def replace_suggestions(
     session: Session, sentence_ids: Collection[int], rows: Sequence[Mapping[str, Any]], *, kinds: Collection[str]
 ) -> None:
-    """Replace these sentences' suggestions of some kinds (the part of `source` before `:`) with these rows."""
+    """Replace these sentences' suggestions of some kinds (`source` up to a `:`) or whole sources with these rows."""
     ids = list(sentence_ids)
     theirs = sa.or_(
         SuggestionRow.source.in_(list(kinds)),
@@ -193,3 +193,67 @@ def of_kind(session: Session, campaign_id: int, kind: str) -> list[tuple[str, st
 def _of_source(query: _Query, campaign_id: int, source: str) -> _Query:
     query = query.join(SentenceRow, SentenceRow.id == SuggestionRow.sentence_id)
     return query.where(SentenceRow.campaign_id == campaign_id, SuggestionRow.source == source)
+
+
+def allowance(session: Session, campaign_id: int, name: str) -> OutsideAllowance | None:
+    """Return what a campaign may send to an outside model; None if nobody has allowed anything yet."""
+    return allowances(session, campaign_id).get(name)
+
+
+def allowances(session: Session, campaign_id: int) -> dict[str, OutsideAllowance]:
+    """Return what a campaign may send to outside models, by the model's name."""
+    query = sa.select(OutsideAllowance).where(OutsideAllowance.campaign_id == campaign_id)
+    return {row.name: row for row in session.scalars(query.order_by(OutsideAllowance.id))}
+
+
+def allow_outside(session: Session, **values: Any) -> None:
+    """Store what a campaign may send, from now on; what was spent before stays."""
+    row = {**values, "is_open": True, "allowed_at": now()}
+    keys = ("campaign_id", "name")
+    upsert(session, OutsideAllowance, [row], keys=keys, update=[key for key in row if key not in keys])
+
+
+def reserve(
+    session: Session, allowance_id: int, *, requests: int, input_tokens: int, output_tokens: int, cost: float
+) -> bool:
+    """Add what a request takes at most, unless nothing may be sent or less is left; return whether it was added."""
+    row = OutsideAllowance
+    tokens = row.input_tokens + row.output_tokens + input_tokens + output_tokens
+    query = _spending(allowance_id, requests, input_tokens, output_tokens, cost).where(
+        row.is_open,
+        row.requests + requests <= row.max_requests,
+        sa.or_(row.max_tokens.is_(None), tokens <= row.max_tokens),
+        sa.or_(row.max_cost.is_(None), row.cost + cost <= row.max_cost),
+    )
+    return session.scalar(query.returning(row.id)) is not None
+
+
+def settle(
+    session: Session, allowance_id: int, *, requests: int, input_tokens: int, output_tokens: int, cost: float
+) -> None:
+    """Add what a request took beyond what was set aside for it; numbers below 0 give the rest back."""
+    session.execute(_spending(allowance_id, requests, input_tokens, output_tokens, cost))
+
+
+def _spending(allowance_id: int, requests: int, input_tokens: int, output_tokens: int, cost: float) -> sa.Update:
+    row = OutsideAllowance
+    return (
+        sa.update(row)
+        .where(row.id == allowance_id)
+        .values(
+            requests=row.requests + requests,
+            input_tokens=row.input_tokens + input_tokens,
+            output_tokens=row.output_tokens + output_tokens,
+            cost=row.cost + cost,
+        )
+    )
+
+
+def count_answers(
+    session: Session, allowance_id: int, *, answered: int, unusable: int, dropped: Mapping[str, int]
+) -> None:
+    """Count new answers, and what was dropped of them."""
+    row = session.get_one(OutsideAllowance, allowance_id, with_for_update=True)
+    row.answered += answered
+    row.unusable += unusable
+    row.dropped = {key: row.dropped.get(key, 0) + dropped.get(key, 0) for key in {**row.dropped, **dropped}}

@@ -417,8 +417,41 @@ class Answer(Base):
     answered_at: Mapped[dt.datetime] = mapped_column(default=now)
 
 
+class OutsideAllowance(Base):
+    """That a campaign's sentences may be sent to an outside model, its budget there, and what was spent of it."""
+
+    __tablename__ = "outside_allowance"
+    __table_args__ = (
+        sa.UniqueConstraint("campaign_id", "name"),
+        sa.CheckConstraint("max_requests > 0", name="max_requests"),
+    )
+
+    id: Mapped[int] = _id()
+    campaign_id: Mapped[int] = _owned("campaign.id")
+    name: Mapped[str]
+    """The model's name in the file of outside models."""
+    address: Mapped[str]
+    """Where it was allowed to send to; another address is another permission."""
+    model: Mapped[str]
+    is_open: Mapped[bool] = mapped_column(default=True)
+    max_requests: Mapped[int]
+    max_tokens: Mapped[int | None] = mapped_column(sa.BigInteger)
+    max_cost: Mapped[float | None]
+    requests: Mapped[int] = mapped_column(default=0)
+    input_tokens: Mapped[int] = mapped_column(sa.BigInteger, default=0)
+    output_tokens: Mapped[int] = mapped_column(sa.BigInteger, default=0)
+    cost: Mapped[float] = mapped_column(default=0.0)
+    answered: Mapped[int] = mapped_column(default=0)
+    """Sentences with a usable answer, each counted when it came."""
+    unusable: Mapped[int] = mapped_column(default=0)
+    dropped: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    """Entries of answers that were dropped, by reason."""
+    allowed_by: Mapped[int | None] = mapped_column(sa.ForeignKey("user_account.id"))
+    allowed_at: Mapped[dt.datetime] = mapped_column(default=now)
+
+
 class SparqlCache(Base):
-    """An endpoint's cached answer about a name; only complete answers are kept."""
+    """A cached answer of an endpoint about a name, or of an outside model about a sentence; complete answers only."""
 
     __tablename__ = "sparql_cache"
 

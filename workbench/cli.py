@@ -21,6 +21,7 @@ from workbench.commands import (
     encoders,
     gazetteer,
     label_review,
+    outside,
     people,
     rounds,
     server,
@@ -46,6 +47,7 @@ app.add_typer(encoders.app, name="encoder")
 app.add_typer(gazetteer.app, name="gazetteer")
 app.add_typer(people.app, name="user")
 app.add_typer(label_review.app, name="second-look")
+app.add_typer(outside.app, name="outside")
 app.add_typer(studies.app, name="study")
 app.add_typer(rounds.app, name="turn")
 app.add_typer(data.datasets, name="dataset")

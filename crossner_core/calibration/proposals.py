@@ -15,7 +15,7 @@ from crossner_core.calibration.sources import (
     weigh,
 )
 from crossner_core.schema import Span, Suggestion
-from crossner_core.suggest.base import is_trained, kind_of
+from crossner_core.suggest.base import kind_of, reads_sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _merged(suggestions: Sequence[Suggestion], weights: SourceWeights) -> list[P
     for scored in places.values():
         scored.sort(key=lambda row: (-row[0], row[1].source))
     odds = {span: math.exp(log_odds(1.0 - _doubt(scored))) for span, scored in places.items()}
-    readers = {kind_of(suggestion.source) for suggestion in suggestions if is_trained(suggestion.source)}
+    readers = {kind_of(suggestion.source) for suggestion in suggestions if reads_sentences(suggestion.source)}
     proposals = []
     for span, scored in places.items():
         rivals = [other for other in places if other != span and other.start < span.end and span.start < other.end]

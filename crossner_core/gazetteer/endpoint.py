@@ -2,164 +2,41 @@
 
 from __future__ import annotations
 
-import email.utils
 import http.client
 import json
 import random
-import socket
 import threading
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
-from urllib.parse import urlsplit
 
+from crossner_core import web
 from crossner_core.errors import InvalidConfig
+from crossner_core.web import RETRIED, Incomplete, Refused, TimedOut, Transient, Watch, retry_after, status_of
 
 AGENT = "crossner-workbench/0.1 (SPARQLWrapper)"
 LARGEST_ANSWER = 32 * 2**20  # bytes
-LONGEST_WAIT = 86_400.0  # seconds; the longest Retry-After that is honoured
-RETRIED = frozenset({408, 429, 502, 503, 504})
 TOO_MUCH = frozenset({413, 414, 500})  # Virtuoso returns 500 for a query it estimates to be too costly
-
-
-class Transient(Exception):
-    """The endpoint may answer the same query later; `retry_after` is what it asked for, in seconds."""
-
-    def __init__(self, reason: str, retry_after: float | None = None) -> None:
-        super().__init__(reason)
-        self.retry_after = retry_after
-
-
-class TimedOut(Transient):
-    """No complete answer came in time; a smaller query may get one."""
-
-
-class Incomplete(Exception):
-    """The answer was cut short or is not valid: a smaller batch may succeed."""
-
-
-class Refused(Exception):
-    """The endpoint will not answer this query, however often it is sent."""
 
 
 def check_endpoint(url: str) -> str:
     """Return the URL of an endpoint; InvalidConfig unless it is http or https, with a host and no password."""
-    try:
-        parts = urlsplit(url)
-        ok = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        (parts.hostname or "").encode("idna")
-    except ValueError:  # includes host names that cannot be encoded
-        ok = False
-    if not ok or any(char.isspace() or ord(char) < 32 for char in url):
-        raise InvalidConfig(
-            f"SPARQL endpoint is {url!r}; give an http or https URL such as https://dbpedia.org/sparql."
-        )
-    if "@" in parts.netloc:
-        raise InvalidConfig(f"SPARQL endpoint at {parts.hostname} carries a user name; give the URL without it.")
-    return url
-
-
-class _Watch:
-    """Shuts the connection down when the time is up, whatever it is doing.
-
-    A socket's own timeout restarts with each byte, so a slowly dripping server could hold a query forever.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self.fired = False
-        self._twins: list[socket.socket] = []
-        self._lock = threading.Lock()
-        self._timer = threading.Timer(seconds, self._fire)
-        self._timer.daemon = True
-
-    def __enter__(self) -> _Watch:
-        self._timer.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._timer.cancel()
-        self._timer.join()
-        for twin in self._twins:
-            twin.close()
-
-    def connect(self, *args: Any, **kwargs: Any) -> socket.socket:
-        """Open a socket and remember its twin, which still reaches the connection once TLS has taken it over."""
-        sock = socket.create_connection(*args, **kwargs)
-        with self._lock:
-            self._twins.append(sock.dup())
-            if self.fired:
-                _shut(self._twins[-1])
-        return sock
-
-    def _fire(self) -> None:
-        with self._lock:
-            self.fired = True
-            for twin in self._twins:
-                _shut(twin)
-
-
-def _shut(sock: socket.socket) -> None:
-    try:
-        sock.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return  # the other side was faster
-
-
-def _opener(watch: _Watch) -> urllib.request.OpenerDirector:
-    """Build an opener that accepts http and https only, follows no redirect, and connects under the watch."""
-
-    def connection(kind: type[http.client.HTTPConnection]) -> Callable[..., http.client.HTTPConnection]:
-        def make(host: str, **kwargs: Any) -> http.client.HTTPConnection:
-            made = kind(host, **kwargs)
-            made._create_connection = watch.connect  # type: ignore[attr-defined]
-            return made
-
-        return make
-
-    class Http(urllib.request.HTTPHandler):
-        def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-            return self.do_open(connection(http.client.HTTPConnection), req)
-
-    class Https(urllib.request.HTTPSHandler):
-        def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-            return self.do_open(connection(http.client.HTTPSConnection), req)
-
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.UnknownHandler(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.HTTPErrorProcessor(),
-        Http(),
-        Https(),
-    ):
-        opener.add_handler(handler)
-    return opener
+    return web.check_address(url, what="SPARQL endpoint", example="https://dbpedia.org/sparql")
 
 
 def ask(endpoint: str, query: str, *, timeout: float, max_rows: int) -> list[dict[str, str]]:
     """Return all rows of a SELECT query within `timeout` seconds; raise Transient, Incomplete or Refused."""
-    with _Watch(timeout) as watch:
+    with Watch(timeout) as watch:
         try:
             headers, body = _post(endpoint, query, timeout, watch)
         except urllib.error.HTTPError as error:
             with error:
                 raise _by_status(error) from error
-        except http.client.IncompleteRead as error:
-            if watch.fired:
-                raise TimedOut(f"no complete answer within {timeout:g} s") from error
-            raise Incomplete("the connection ended in the middle of the answer") from error
-        except (OSError, http.client.HTTPException) as error:
-            if watch.fired or isinstance(error, TimeoutError) or isinstance(_cause(error), TimeoutError):
-                raise TimedOut(f"no complete answer within {timeout:g} s") from error
-            raise Transient(f"connection failed ({_cause(error)})") from error
     return _complete_rows(headers, body, max_rows)
 
 
-def _post(endpoint: str, query: str, timeout: float, watch: _Watch) -> tuple[http.client.HTTPMessage, bytes]:
+def _post(endpoint: str, query: str, timeout: float, watch: Watch) -> tuple[http.client.HTTPMessage, bytes]:
     from SPARQLWrapper import JSON, POST, SPARQLWrapper
 
     wrapper = SPARQLWrapper(endpoint, returnFormat=JSON, agent=AGENT)
@@ -167,25 +44,15 @@ def _post(endpoint: str, query: str, timeout: float, watch: _Watch) -> tuple[htt
     wrapper.setQuery(query)
     wrapper.addParameter("timeout", str(max(1, int(timeout * 1000))))  # Virtuoso's own, in milliseconds
     # The wrapper builds the request; its own sending has no deadline, follows redirects and loses response headers.
-    with _opener(watch).open(wrapper._createRequest(), timeout=timeout) as response:
-        body = response.read(LARGEST_ANSWER + 1)
-        if len(body) > LARGEST_ANSWER:
-            raise Incomplete(f"the answer is longer than {LARGEST_ANSWER >> 20} MiB")
-        if response.length:
-            raise http.client.IncompleteRead(body, response.length)
-        return response.headers, body
-
-
-def _cause(error: BaseException) -> object:
-    return error.reason if isinstance(error, urllib.error.URLError) else error
+    return web.send(wrapper._createRequest(), timeout=timeout, largest=LARGEST_ANSWER, watch=watch)
 
 
 def _by_status(error: urllib.error.HTTPError) -> Exception:
     """Return what an HTTP status means for the query."""
-    message = f"it answers {error.code} {error.reason}".rstrip()
+    message = status_of(error)
     if error.code in RETRIED:
         kind = TimedOut if error.code == 504 else Transient
-        return kind(message, _seconds(error.headers.get("Retry-After")))
+        return kind(message, retry_after(error.headers.get("Retry-After")))
     if error.code in TOO_MUCH:
         return Incomplete(message)
     if 300 <= error.code < 400:
@@ -193,19 +60,6 @@ def _by_status(error: urllib.error.HTTPError) -> Exception:
             f"{message} and points to {error.headers.get('Location', 'nowhere')}; give that URL if you trust it"
         )
     return Refused(message)
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    """Read a Retry-After header: seconds or an HTTP date, a day at most."""
-    if retry_after is None:
-        return None
-    if (plain := retry_after.strip()).isdecimal():
-        return min(float(plain), LONGEST_WAIT)
-    try:
-        seconds = email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time()
-    except (ValueError, OverflowError):
-        return 0.0 if plain[:1] == "-" else None
-    return min(max(0.0, seconds), LONGEST_WAIT)
 
 
 def _complete_rows(headers: http.client.HTTPMessage, body: bytes, max_rows: int) -> list[dict[str, str]]:

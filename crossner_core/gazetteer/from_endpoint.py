@@ -9,20 +9,13 @@ from dataclasses import dataclass
 from math import inf
 
 from crossner_core.errors import EndpointUnavailable, InvalidConfig
-from crossner_core.gazetteer.endpoint import (
-    Asker,
-    CircuitBreaker,
-    Incomplete,
-    Refused,
-    TimedOut,
-    Transient,
-    breaker_for,
-)
+from crossner_core.gazetteer.endpoint import Asker, CircuitBreaker, breaker_for
 from crossner_core.gazetteer.facts import Fact, Label, Redirect, Typed
 from crossner_core.gazetteer.lookup import RDFS_LABEL, REDIRECTS, check_language
 from crossner_core.gazetteer.ontology import BUILTIN, ClassTree
 from crossner_core.gazetteer.titles import ONTOLOGY, RESOURCE, collapse
 from crossner_core.gazetteer.triples import titles_of
+from crossner_core.web import Incomplete, Refused, TimedOut, Transient
 
 SMALLEST = 10  # resources per page; an endpoint that cannot return this few cannot be read
 

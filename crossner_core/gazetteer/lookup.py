@@ -17,18 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, get_args, runtime_checkable
 
 from crossner_core.errors import BadInput, EndpointUnavailable, InvalidConfig
-from crossner_core.gazetteer.endpoint import (
-    Asker,
-    CircuitBreaker,
-    Incomplete,
-    Refused,
-    Transient,
-    breaker_for,
-    read_rows,
-)
+from crossner_core.gazetteer.endpoint import Asker, CircuitBreaker, breaker_for, read_rows
 from crossner_core.gazetteer.titles import ONTOLOGY, collapse, is_askable, literal, resource_uri, strip_suffix
 from crossner_core.records import Record
 from crossner_core.suggest.base import AnswerCache
+from crossner_core.web import Incomplete, Refused, Transient
 
 if TYPE_CHECKING:
     from pyoxigraph import Quad, Store

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from crossner_core.domains import Domain
 from crossner_core.errors import InvalidConfig
+from crossner_core.outside.base import OutsideModel
 from crossner_core.registry import Registry
 from crossner_core.schema import Sentence, Suggestion
 
@@ -67,6 +68,8 @@ class SuggestionSource:
     separate job writes the suggestions. `is_trained` marks a source trained on gold: its suggestions must not teach a
     model, and its silence on a sentence that it read counts against what others suggest. `from_people` marks what
     somebody here or elsewhere annotated: to count it among what names in the text suggest would be to know the answer.
+    `outside` are the settings of an outside model, which reads whole sentences: it is asked by a job of its own, and
+    only where somebody allowed that; None if nothing leaves the machine.
     """
 
     id: str
@@ -77,6 +80,7 @@ class SuggestionSource:
     open: Callable[[Any, Resources], Suggester] | None = None
     is_trained: bool = False
     from_people: bool = False
+    outside: type[OutsideModel] | None = None
 
     def doc(self, setting: str) -> str:
         """Return a setting's help text for forms."""
@@ -126,10 +130,16 @@ def is_trained(stored: str) -> bool:
     return source is not None and source.is_trained
 
 
+def reads_sentences(stored: str) -> bool:
+    """Return whether a suggestion's `source` is a model, here or elsewhere: its silence says something, too."""
+    source = source_of(stored)
+    return source is not None and (source.is_trained or source.outside is not None)
+
+
 def is_from_names(stored: str) -> bool:
     """Return whether a suggestion's `source` looks up names: it is no model, and does not repeat people's work."""
     source = source_of(stored)
-    return source is None or not (source.is_trained or source.from_people)
+    return source is None or not (source.is_trained or source.from_people or source.outside)
 
 
 def words_of(stored: str) -> str:

@@ -13,7 +13,17 @@ from crossner_core.calibration.proposals import learn
 from crossner_core.errors import InvalidConfig
 from crossner_core.schema import Sentence, Span, Suggestion
 from crossner_core.suggest import base
-from crossner_core.suggest.base import Resources, Suggester, SuggestionSource, is_trained, register, sources, words_of
+from crossner_core.suggest.base import (
+    Resources,
+    Suggester,
+    SuggestionSource,
+    is_from_names,
+    is_trained,
+    reads_sentences,
+    register,
+    sources,
+    words_of,
+)
 from db import suggestion_rows
 from db.engine import Store
 from db.tables import SentenceRow, SuggestionRow
@@ -83,10 +93,12 @@ def test_sources_are_the_files_of_the_package_with_settings_that_have_defaults()
 def test_a_kind_has_one_source_and_an_unknown_source_is_named(toy: SuggestionSource) -> None:
     with pytest.raises(InvalidConfig, match="'link' already belong to the source 'gazetteer'"):
         register(SuggestionSource("other", "Other", "nothing", {"link": "a link"}))
-    with pytest.raises(InvalidConfig, match=r"'nobody'; choose one of gazetteer, identical, imported, model, .*toy"):
+    with pytest.raises(InvalidConfig, match=r"'nobody'; choose one of chat, gazetteer, .*model, .*toy"):
         base.source("nobody")
     assert words_of("toy:words") == "first word" and words_of("elsewhere") == "elsewhere"
     assert is_trained("model:run 3") and not is_trained("toy:words") and not is_trained("elsewhere")
+    assert not is_trained("chat:own") and reads_sentences("chat:own") and reads_sentences("model:run 3")
+    assert not reads_sentences("link") and is_from_names("link") and not is_from_names("chat:own")
 
 
 def test_a_new_source_is_asked_kept_apart_and_calibrated(

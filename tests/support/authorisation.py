@@ -166,7 +166,7 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
     is_archive = name.endswith("insert_campaign")
     archive = archive_reading.read_archive(stored.OLD_ARCHIVE.read_bytes()) if is_archive else None
     values: dict[str, Any] = {
-        "active": True, "archive": archive,
+        "active": True, "address": "https://model.example", "archive": archive,
         "campaign_id": ids["campaign"], "check_id": "near_duplicates", "checkpoints": folder / "checkpoints",
         "corpus": "none", "data": stored.OLD_ARCHIVE.read_bytes(), "decision": "keep", "display_name": "Zoe",
         "domain": music, "encoder": EncoderView(name="none", how=""),
@@ -180,6 +180,7 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
         "password": PASSWORD, "plan": SamplingPlan(), "prefix": ids["snapshot"].hash[:8],
         "present": PASSWORD, "question_id": ids["question"], "recipe": Recipe(max_epochs=1), "role": "annotator",
         "sentences": [],
+        "requests": 1,
         "round_id": 1, "run_id": ids["run"], "run_ids": [], "second": ids["other run"], "sentence": sentence_from_words(
             ["Ada", "sang"], id="x"), "sentence_id": 1, "series": [], "settings": Settings(home=folder),
         "source": TextSource("data set", "own", 1, ""), "speaker": Speaker(source="gazetteer"), "split": "train",

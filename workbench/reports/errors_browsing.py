@@ -11,7 +11,7 @@ from crossner_core.errors import BadInput, NotFound
 from crossner_core.evaluation.errors import KINDS, SpanError, count_errors, find_errors
 from crossner_core.evaluation.scores import Score, score_spans
 from crossner_core.schema import LabelledSentence, Span, Suggestion
-from crossner_core.suggest.base import is_trained
+from crossner_core.suggest.base import reads_sentences
 from db import campaign_rows, layer_rows, run_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SuggestionRow
@@ -177,7 +177,7 @@ def _by_type(errors: Iterable[SpanError]) -> dict[str, dict[str, int]]:
 def _sources(session: Session, campaign_id: int) -> list[str]:
     """Return the sources of suggestions, gazetteers and links first, then models."""
     sources = layer_rows.suggestion_sources(session, campaign_id)
-    return sorted(sources, key=lambda source: (is_trained(source), source))
+    return sorted(sources, key=lambda source: (reads_sentences(source), source))
 
 
 def _suggested(

@@ -15,6 +15,7 @@ from pages.components.marked_text import as_text
 from pages.components.under_way import cancel_button, worker_line
 from pages.parts.campaign.descriptions import descriptions_view
 from pages.parts.campaign.exchange import download_campaign
+from pages.parts.campaign.outside import outside_view
 from workbench import out_of_process
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, domains
@@ -248,7 +249,8 @@ _PARTS = {
     "Members": _change_members,
     "Pre-annotation": _preannotation,
     "Guidelines": descriptions_view,
+    "Outside models": outside_view,
     "Domain and archive": _domain_and_end,
 }
-_RESEARCHERS = ("Members", "Pre-annotation", "Guidelines")
+_RESEARCHERS = ("Members", "Pre-annotation", "Guidelines", "Outside models")
 """What a researcher changes; rules, domain and archive are an admin's."""

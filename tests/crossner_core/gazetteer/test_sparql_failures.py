@@ -12,7 +12,8 @@ from collections.abc import Callable
 import pytest
 
 from crossner_core.errors import EndpointUnavailable
-from crossner_core.gazetteer.endpoint import CircuitBreaker, _seconds, breaker_for
+from crossner_core.gazetteer.endpoint import CircuitBreaker, breaker_for
+from crossner_core.web import retry_after
 from tests.support.gazetteers.sparql_servers import MemoryCache, Reply, oxigraph, serve, source, triples
 
 NAMES = [f"Person {at}" for at in range(12)]
@@ -93,9 +94,9 @@ def test_sparql_retry_after_past_the_deadline_gives_up_at_once_and_opens_the_bre
 
 def test_sparql_retry_after_may_be_a_date_or_rubbish() -> None:
     later = email.utils.formatdate(time.time() + 30, usegmt=True)
-    assert 25 < (_seconds(later) or 0) <= 31
-    assert _seconds("soon") is None and _seconds("-5") == 0.0 and _seconds(None) is None
-    assert _seconds("9" * 400) == _seconds("Fri, 31 Dec 9999 23:59:59 GMT") == 86_400.0
+    assert 25 < (retry_after(later) or 0) <= 31
+    assert retry_after("soon") is None and retry_after("-5") == 0.0 and retry_after(None) is None
+    assert retry_after("9" * 400) == retry_after("Fri, 31 Dec 9999 23:59:59 GMT") == 86_400.0
 
 
 def test_sparql_silence_ends_at_the_time_out() -> None:

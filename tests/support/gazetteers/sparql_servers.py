@@ -39,14 +39,22 @@ class Reply:
 
 @dataclass
 class Endpoint:
-    """A running server: its address and the queries it was sent."""
+    """A running server: its address, and the queries it was sent with their forms, headers and paths."""
 
     url: str
-    queries: list[str] = field(default_factory=list)
-    forms: list[dict[str, list[str]]] = field(default_factory=list)
+    queries: list[Any] = field(default_factory=list)
+    forms: list[Any] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
 
 
-Behaviour = Callable[[int, str], Reply]
+Behaviour = Callable[[int, Any], Reply]
+
+
+def sparql_form(body: bytes) -> tuple[str, dict[str, list[str]]]:
+    """Return the query of a form, and the form."""
+    form = parse_qs(body.decode())
+    return form["query"][0], form
 
 
 class MemoryCache:
@@ -91,22 +99,26 @@ def oxigraph(data: bytes) -> Callable[[str], Reply]:
 
 
 @contextmanager
-def serve(behave: Behaviour) -> Iterator[Endpoint]:
-    """Run a server that does with request n (from 0) what `behave(n, query)` says."""
+def serve(
+    behave: Behaviour, *, path: str = "/sparql", read: Callable[[bytes], tuple[Any, Any]] = sparql_form
+) -> Iterator[Endpoint]:
+    """Run a server that does with request n (from 0) what `behave(n, query)` says; `read` reads a query and more."""
     endpoint, over, counting = Endpoint(""), threading.Event(), threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            query, form = read(self.rfile.read(int(self.headers["Content-Length"])))
             with counting:
                 number = len(endpoint.queries)
-                endpoint.queries.append(form["query"][0])
+                endpoint.queries.append(query)
                 endpoint.forms.append(form)
+                endpoint.headers.append(dict(self.headers))
+                endpoint.paths.append(self.path)
             self.close_connection = True
             try:
-                self.send(behave(number, form["query"][0]))
+                self.send(behave(number, query))
             except OSError:
                 return  # the client gave up, as it should
 
@@ -132,7 +144,7 @@ def serve(behave: Behaviour) -> Iterator[Endpoint]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = False  # so that closing the server waits for every request
-    endpoint.url = f"http://127.0.0.1:{server.server_address[1]}/sparql"
+    endpoint.url = f"http://127.0.0.1:{server.server_address[1]}{path}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
