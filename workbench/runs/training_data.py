@@ -38,7 +38,7 @@ def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
     whole = train
     if run.size is not None:
         train = subset(train, run.size, run.order_seed or 0)
-    sources = sources_of(session, recipe)
+    sources = sources_of(session, recipe, types)
     return recipe, TrainingData(
         train=train,
         types=tuple(types),
@@ -55,7 +55,7 @@ def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
 def for_simulation(session: Session, snapshot_id: int, recipe: Recipe) -> TrainingData:
     """Return a snapshot's sentences for simulated campaigns of a recipe, whose pool is all but its test sentences."""
     snapshot, parts = content_of(session, snapshot_id)
-    sources = sources_of(session, recipe)
+    sources = sources_of(session, recipe, snapshot.types)
     return TrainingData(
         train=parts["pool"],
         types=tuple(snapshot.types),
