@@ -66,18 +66,17 @@ def preview_sources(
         if not needs_source(recipe.setting):
             return SourcesView()
         weights = source_weights(recipe.source)
-        found = [_source(session, actor, recipe, name, weight) for name, weight in weights.items()]
-        drawn = temperature_weights([count for _, _, count in found], recipe.source_temperature)
+        read = [_source(session, actor, recipe, name, weight) for name, weight in weights.items()]
+        drawn = temperature_weights([count for _, _, count in read], recipe.source_temperature)
         counts = {
-            source.name: (count, source.weight * weight)
-            for (source, _, count), weight in zip(found, drawn, strict=True)
+            source.name: (count, source.weight * weight) for (source, _, count), weight in zip(read, drawn, strict=True)
         }
         types = target_types(session, dataset_id, campaign_id)
-        sources = prepared(recipe, [source for source, _, _ in found], types)
+        sources = prepared(recipe, [source for source, _, _ in read], types)
         lines = (_counted(line, *counts[line.name]) for line in source_lines(sources, types))
         target = _target_domain(session, dataset_id, campaign_id)
         contradictions = [
-            each for source, domain, _ in found for each in _contradictions(recipe, source, domain, target)
+            each for source, domain, _ in read for each in _contradictions(recipe, source, domain, target)
         ]
         return SourcesView(tuple(lines), tuple(contradictions), source_warnings(sources, types, recipe))
 
@@ -119,12 +118,12 @@ def _contradictions(
     """Return the types of both domains whose guidelines differ, without those that the recipe renames."""
     if theirs is None or ours is None:
         return []
-    entries, found = type_entries(recipe.source_types), []
+    entries, differing = type_entries(recipe.source_types), []
     for kind in theirs.types:
         places = [place for place in ((kind.name, source.name), (kind.name, "")) if place in entries]
         if kind.name not in ours.type_names or (places and entries[places[0]] is not None):
             continue
-        here, there = ours.type(kind.name).guideline.strip(), kind.guideline.strip()
-        if here and there and here != there:
-            found.append(Contradiction(kind.name, source.name, here, there, bool(places)))
-    return found
+        own, other = ours.type(kind.name).guideline.strip(), kind.guideline.strip()
+        if own and other and own != other:
+            differing.append(Contradiction(kind.name, source.name, own, other, bool(places)))
+    return differing

@@ -16,6 +16,7 @@ from pages.components.under_way import job_log, job_state
 from pages.parts.model.preview import suggest_with
 from pages.parts.model.recipe_form import recipe_inputs
 from pages.parts.model.runs_of import RunsOf, asked_runs
+from pages.parts.model.source_table import with_sources
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.campaigns import CampaignView
@@ -67,6 +68,8 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
         if "source" in values and not sources:
             st.caption("There is no data set yet to use as the source corpus; import one by command:")
             st.code(f"workbench import FOLDER --dataset {values['source']}", language=None, wrap_lines=True)
+        target = {"campaign_id": campaign.id} if on_snapshot else {"dataset_id": chosen.id}
+        values = with_sources(actor, values, sources, campaign.domain.titles, f"recipe-{campaign.id}", **target)
         st.markdown("**Few-shot curve**")
         left, right = st.columns(2)
         usual = ", ".join(map(str, _default_sizes(_count(chosen))))
