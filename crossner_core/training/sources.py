@@ -116,10 +116,10 @@ def _warnings(sources: Sequence[SourceCorpus], types: set[str], recipe: Recipe) 
                 f"Source {source.name} has no type in common with the target (it has {theirs}): only the encoder "
                 "learns from it. Map its types by source_types (THEIRS=OURS) or source_map, or leave it out."
             )
-    known = {name for source in sources for name in (source.called or source.types)}
-    for (name, _), _ in type_entries(recipe.source_types, [source.name for source in sources]).items():
-        if name not in known:
-            yield f"source_types has {name!r}, a type that no source has: it has no effect."
+    known = {(name, of) for source in sources for name in source.called or source.types for of in ("", source.name)}
+    for name, of in sorted(type_entries(recipe.source_types).keys() - known):
+        where, whose = (f"{APART}{of}", f"source {of} does not have") if of else ("", "no source has")
+        yield f"source_types has {name + where!r}, a type that {whose}: it has no effect."
 
 
 def _names(

@@ -12,7 +12,7 @@ from crossner_core.training.recipe import APART, Recipe, source_weights, type_en
 from crossner_core.training.settings.registry import needs_source
 from crossner_core.training.sources import prepared
 from crossner_core.type_maps import load_type_map
-from db import campaign_rows, dataset_rows, snapshot_rows
+from db import campaign_rows, dataset_rows, run_rows, snapshot_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.training_tables import Dataset, Snapshot
@@ -34,6 +34,19 @@ class Source:
 
     name: str
     words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """The sentences that a run had from other campaigns, by their names."""
+
+    run_id: int
+    campaigns: tuple[tuple[str, int], ...]
+
+    @property
+    def sentences(self) -> int:
+        """How many they are in all."""
+        return sum(count for _, count in self.campaigns)
 
 
 def list_sources(store: Store, actor: Actor, *, without_campaign: int | None = None) -> tuple[Source, ...]:
@@ -94,6 +107,30 @@ def sources_of(session: Session, recipe: Recipe, types: Sequence[str]) -> tuple[
     weights = source_weights(recipe.source)
     sources = [_sentences(session, named_corpus(session, recipe, name), name, weights[name]) for name in weights]
     return prepared(recipe, sources, types)
+
+
+def source_words(session: Session, names: Sequence[str]) -> dict[str, str]:
+    """Return what people read for sources by the names that a settled recipe has."""
+    words = {}
+    for name in names:
+        rows = snapshot_rows.by_prefix(session, prefix=name.removeprefix(FROZEN)) if name.startswith(FROZEN) else []
+        campaign = campaign_rows.find(session, rows[0].campaign_id) if rows else None
+        if campaign is not None:
+            words[name] = f"{campaign.name} · gold"
+        else:
+            words[name] = "a deleted campaign · gold" if name.startswith(FROZEN) else f"{name} · data set"
+    return words
+
+
+def lent(session: Session, campaign_id: int) -> Lent | None:
+    """Return what other campaigns' gold lent to a campaign's best model; None if that has none of it."""
+    run = run_rows.best_done(session, campaign_id=campaign_id)
+    lines = [line for line in (run.result or {}).get("sources", ()) if line["name"].startswith(FROZEN)] if run else []
+    if run is None or not lines:
+        return None
+    words = source_words(session, [line["name"] for line in lines])
+    named = tuple((words[line["name"]].removesuffix(" · gold"), int(line["sentences"])) for line in lines)
+    return Lent(run.id, named)
 
 
 def domain_of_source(session: Session, corpus: Dataset | Snapshot) -> Domain | None:

@@ -16,7 +16,7 @@ from pages.components.under_way import job_log, job_state
 from pages.parts.model.preview import suggest_with
 from pages.parts.model.recipe_form import recipe_inputs
 from pages.parts.model.runs_of import RunsOf, asked_runs
-from pages.parts.model.source_table import with_sources
+from pages.parts.model.source_table import source_table, with_sources
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.campaigns import CampaignView
@@ -215,6 +215,10 @@ def _one_run(actor: Actor, of: RunsOf, detail: RunDetail) -> None:
         resume=("Resume this run", f"go-on-{run.id}"),
         words=f"It {run.message}." if run.state == "queued" and run.message else "",
     )
+    if detail.sources:
+        titles = of.campaign.domain.titles if of.campaign is not None else {}
+        st.markdown("**What came from where**")
+        source_table(detail.sources, titles, detail.source_words)
     for reason in detail.reasons:
         st.caption(as_text(reason))
     if of.campaign is not None and run.has_checkpoint and actor.role in KEEPERS:
