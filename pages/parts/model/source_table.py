@@ -20,7 +20,9 @@ from workbench.runs.source_preview import Contradiction, preview_sources
 _COLUMNS = {
     "counts as": st.column_config.NumberColumn(format="localized", help="Sentences in an epoch of the source stage."),
     "sentences": st.column_config.NumberColumn(format="localized", help="Sentences to train on, each counted once."),
+    "weight": st.column_config.NumberColumn(format="%.3g", help="How often a sentence counts in an epoch."),
     "entities": st.column_config.NumberColumn(format="localized"),
+    "shared types": st.column_config.TextColumn(width="medium"),
     "apart": st.column_config.TextColumn(help="Types of its own: they teach the encoder, not the target's head."),
 }
 
@@ -35,7 +37,7 @@ def with_sources(
     dataset_id: int | None = None,
     campaign_id: int | None = None,
 ) -> dict[str, Any]:
-    """Draw what a recipe's sources are for a target; return its values with the types that were kept apart ours."""
+    """Draw what a recipe's sources are for a target; return its values with the types that were kept apart here."""
     chosen = dict(values)
     if not sources or not needs_source(values["setting"]) or "source" not in values:
         return chosen
@@ -61,6 +63,7 @@ def source_table(lines: Sequence[SourceLine], titles: Mapping[str, str], words: 
         row = {
             "source": words.get(line.name, line.name).split(", ")[0],
             "sentences": line.sentences,
+            "weight": line.weight,
             "counts as": line.counts,
         }
         if line.entities:
@@ -78,7 +81,7 @@ def source_table(lines: Sequence[SourceLine], titles: Mapping[str, str], words: 
 def _contradictions(
     contradictions: Sequence[Contradiction], sources: Sequence[Source], titles: Mapping[str, str], key: str
 ) -> list[str]:
-    """Draw types with both guidelines side by side; return what keeps those apart that were chosen ours."""
+    """Draw types with both guidelines side by side; return what keeps those apart that were chosen here."""
     if not contradictions:
         return []
     words = {source.name: source.words.split(" · ")[0] for source in sources}
