@@ -124,6 +124,18 @@ def is_left_out() -> sa.ColumnElement[bool]:
     return sa.exists().where(FindingRow.left_out_id == SentenceRow.id)
 
 
+def count_to_train_on(session: Session, campaign_id: int) -> int:
+    """Count the pool sentences with gold that were not left out."""
+    query = (
+        sa.select(sa.func.count())
+        .select_from(SentenceRow)
+        .join(Task, Task.sentence_id == SentenceRow.id)
+        .where(SentenceRow.campaign_id == campaign_id, SentenceRow.split == "pool")
+        .where(Task.stage == "adjudicate", Task.state == "done", ~is_left_out())
+    )
+    return session.scalar(query) or 0
+
+
 def left_out_gold(session: Session, campaign_ids: Sequence[int]) -> dict[int, int]:
     """Return how many sentences with gold were left out, by campaign."""
     query = (

@@ -160,7 +160,7 @@ class Binder:
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
         self._encoders: dict[str, str] = {}
-        self._data: dict[tuple[str, str | None, int | None, str, int, bool], str] = {}
+        self._data: dict[tuple[Any, ...], str] = {}
 
     def bind(self, cell: Cell) -> Cell:
         """Return the cell with the hashes of its data and encoder; a size of at least the corpus's counts as none."""
@@ -169,7 +169,7 @@ class Binder:
         cell = replace(cell, size=size, order=cell.order if size is not None else "file")
         seed = cell.recipe.seed if cell.order == "random" else 0
         bare = needs_unlabelled(cell.recipe.setting)
-        wanted = (cell.corpus, cell.source, cell.size, cell.order, seed, bare)
+        wanted = (cell.corpus, cell.recipe.source_reading, cell.size, cell.order, seed, bare)
         if wanted not in self._data:
             self._data[wanted] = training_data(cell, self.root).fingerprint
         return replace(cell, data_hash=self._data[wanted], encoder_hash=self.encoder(cell.recipe.encoder))
@@ -185,7 +185,7 @@ class Binder:
 
 def training_data(cell: Cell, root: Path) -> TrainingData:
     """Read what a cell is trained and measured on."""
-    sources = read_sources(cell.source, root) if cell.source is not None else ()
+    sources = read_sources(cell.recipe, cell.corpus, root) if cell.source is not None else ()
     seed = cell.recipe.seed if cell.order == "random" else 0
     data = read_corpus(cell.corpus, root).data(size=cell.size, seed=seed, order=cell.order, sources=sources)
     return data if needs_unlabelled(cell.recipe.setting) else replace(data, unlabelled=())

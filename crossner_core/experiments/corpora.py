@@ -23,7 +23,8 @@ from crossner_core.formats import open_file
 from crossner_core.formats.base import Record, format_ids, get_format
 from crossner_core.schema import LabelledSentence
 from crossner_core.training.data import SourceCorpus, TrainingData
-from crossner_core.training.recipe import source_weights
+from crossner_core.training.recipe import Recipe, source_weights
+from crossner_core.training.sources import prepared
 from crossner_core.type_maps import TypeMap, load_type_map
 
 SPLITS = ("train", "dev", "test")
@@ -99,7 +100,9 @@ class Corpus:
 
     def as_source(self, weight: float = 1.0) -> SourceCorpus:
         """Return it as a source of other corpora's runs; its test sentences are left out."""
-        return SourceCorpus(self.train, self.dev, weight, frozenset(self.types), self.texts)
+        return SourceCorpus(
+            self.train, self.dev, weight, frozenset(self.types), self.id, self.parents, texts=self.texts
+        )
 
     def data(
         self, *, size: int | None = None, seed: int = 0, order: str = "random", sources: Sequence[SourceCorpus] = ()
@@ -153,9 +156,10 @@ def read_corpus(id: str, root: str | Path) -> Corpus:
     return _read(id, folder, (*stamps, (str(own), *_stamp(own))) if own.is_file() else stamps)
 
 
-def read_sources(source: str, root: str | Path) -> tuple[SourceCorpus, ...]:
-    """Read the corpora that a recipe's `source` names, each as often as it counts."""
-    return tuple(read_corpus(name, root).as_source(weight) for name, weight in source_weights(source).items())
+def read_sources(recipe: Recipe, target: str, root: str | Path) -> tuple[SourceCorpus, ...]:
+    """Read the corpora that a recipe names as sources, as a run on the target corpus learns from them."""
+    sources = [read_corpus(name, root).as_source(weight) for name, weight in source_weights(recipe.source).items()]
+    return prepared(recipe, sources, read_corpus(target, root).types)
 
 
 @lru_cache(maxsize=16)

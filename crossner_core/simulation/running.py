@@ -86,10 +86,10 @@ def _tasks(simulations: Iterable[Simulation], data: Path, out: Path, gazetteer: 
     from crossner_core.encoders.loading import load_encoder
 
     encoders: dict[str, str] = {}
-    corpora: dict[tuple[str, bool], str] = {}
+    corpora: dict[tuple[Any, ...], str] = {}
     tasks, entries = [], _gazetteer_hash(gazetteer)
     for simulation in simulations:
-        name, read = simulation.recipe.encoder, (simulation.corpus, reads_source(simulation))
+        name, read = simulation.recipe.encoder, (simulation.corpus, simulation.models_recipe.source_reading)
         if name not in encoders:
             encoders[name] = load_encoder(name).fingerprint
         if read not in corpora:
@@ -101,14 +101,10 @@ def _tasks(simulations: Iterable[Simulation], data: Path, out: Path, gazetteer: 
 
 def simulation_data(simulation: Simulation, root: Path) -> TrainingData:
     """Read a campaign's corpus, and the sources that its models read."""
-    sources = read_sources(simulation.recipe.source, root) if reads_source(simulation) else ()
+    recipe = simulation.models_recipe
+    sources = read_sources(recipe, simulation.corpus, root) if needs_source(recipe.setting) else ()
     data = read_corpus(simulation.corpus, root).data(size=None, seed=0, order="file", sources=sources)
     return replace(data, unlabelled=())
-
-
-def reads_source(simulation: Simulation) -> bool:
-    """Return whether a campaign's models read a source corpus."""
-    return needs_source(simulation.models_recipe.setting)
 
 
 def _failed(task: _Task, error: Exception) -> Played:

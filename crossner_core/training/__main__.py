@@ -21,6 +21,7 @@ from crossner_core.training.data import TrainingData
 from crossner_core.training.processes import run_together
 from crossner_core.training.recipe import Recipe, source_weights
 from crossner_core.training.settings.registry import needs_source, needs_unlabelled, setting
+from crossner_core.training.sources import prepared, source_warnings
 
 if TYPE_CHECKING:
     from crossner_core.experiments.corpora import Corpus
@@ -73,7 +74,7 @@ def train_recipe(
 
     device = prepare(threads)  # first: an invalid number of threads is rejected before anything is read
     chosen = Recipe.from_dict(read_values(recipe))
-    read, carved = read_data(data, source or (), domain=domain, size=size, order=order)
+    read, carved = read_data(data, source or (), chosen, domain=domain, size=size, order=order)
     read, bare = _with_bare_text(read, chosen, unlabelled or ())
     read, proposed = _with_proposals(read, chosen, gazetteer, domain)
     notes = (*carved, *bare, *proposed)
@@ -99,24 +100,31 @@ def train_recipe(
 def read_data(
     folder: Path,
     source_folders: Sequence[str] = (),
+    recipe: Recipe | None = None,
     *,
     domain: str | None = None,
     size: int | None = None,
     order: str = "random",
 ) -> tuple[TrainingData, tuple[str, ...]]:
-    """Read the corpora; return them with notes on what was carved, mapped or skipped."""
+    """Read the corpora; return them with notes on what was carved, mapped or skipped.
+
+    Sources are read as the recipe says, its own `source` apart.
+    """
     weights = source_weights(", ".join(source_folders)) if source_folders else {}
     for name in weights:
         if Path(name).expanduser().resolve() == folder.expanduser().resolve():
             raise InvalidConfig(f"--source is {name}, the same folder as --data; choose another corpus's folder.")
     target, sources = _corpus(folder), [_corpus(Path(name)) for name in weights]
-    weighted = [source.as_source(weight) for source, weight in zip(sources, weights.values(), strict=True)]
-    data = target.data(size=size, order=order, sources=weighted)
-    if domain:
-        built_in = load_domain(domain)
+    built_in = load_domain(domain) if domain else None
+    read = [source.as_source(weight) for source, weight in zip(sources, weights.values(), strict=True)]
+    types = built_in.type_names if built_in else target.types
+    chosen = prepared(recipe or Recipe(), read, types) if read else ()
+    data = target.data(size=size, order=order, sources=chosen)
+    if built_in:
         data = replace(data, types=built_in.type_names, parents=built_in.parents, texts=texts_of(built_in))
+    doubts = source_warnings(chosen, types, recipe) if recipe and needs_source(recipe.setting) else ()
     notes = (f"{corpus.id}: {note}." for corpus in (target, *sources) for note in corpus.notes)
-    return data, tuple(notes)
+    return data, (*notes, *doubts)
 
 
 def _with_bare_text(data: TrainingData, recipe: Recipe, files: Sequence[Path]) -> tuple[TrainingData, tuple[str, ...]]:

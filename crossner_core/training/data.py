@@ -17,13 +17,18 @@ class SourceCorpus:
     """A training corpus of another domain, with its own types.
 
     Its training sentences count `weight` times in an epoch of a source stage. `annotates` are the types that it would
-    mark where they occur; those that it marks, if nothing is known. `texts` say what its types mean.
+    mark where they occur; those that it marks, if nothing is known. `parents` are its own domain's; `called` says
+    what each type of its own is called here, empty for one left out, where that is not the name it has. `texts` say
+    what its types mean, by what they are called here.
     """
 
     train: tuple[LabelledSentence, ...]
     dev: tuple[LabelledSentence, ...] = ()
     weight: float = 1.0
     annotates: frozenset[str] = frozenset()
+    name: str = ""
+    parents: Mapping[str, str] = field(default_factory=dict)
+    called: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
@@ -36,11 +41,11 @@ class SourceCorpus:
 class TrainingData:
     """The sentences of a run; `types` in the domain's order; `snapshot` names the frozen gold, if there is one.
 
-    `sources` are the source corpora, in the recipe's order; settings treat them as one. `parents` maps types to their
-    parent types, which a source corpus is more likely to have; `unlabelled` are sentences of the target domain, for
-    settings that use unlabelled text. `proposed` are spans that gazetteer and links propose in sentences of `train` and
-    `unlabelled`, by content hash, as additional evidence for the soft targets of self-training. `texts` say what the
-    types mean, for architectures that read it.
+    `sources` are the source corpora, as `sources.prepared` returns them; settings treat them as one. `parents` maps
+    types to their parent types, which a source corpus is more likely to have; `unlabelled` are sentences of the target
+    domain, for settings that use unlabelled text. `proposed` are spans that gazetteer and links propose in sentences of
+    `train` and `unlabelled`, by content hash, as additional evidence for the soft targets of self-training. `texts` say
+    what the types mean, for architectures that read it.
     """
 
     train: tuple[LabelledSentence, ...]

@@ -10,6 +10,7 @@ from crossner_core.calibration.model_scores import CalibrationReport
 from crossner_core.evaluation.confusion import Confusion
 from crossner_core.evaluation.scores import Scores
 from crossner_core.schema import Span
+from crossner_core.training.sources import SourceLine
 
 # How a run can end.
 OUTCOMES = ("early_stop", "all_epochs", "stopped", "not_finite")
@@ -58,6 +59,8 @@ class RunResult:
     """How span scores were calibrated on dev; None without dev."""
     encoder_hash: str = ""
     """Fingerprint of the encoder that the run started from; empty in results of older versions."""
+    sources: tuple[SourceLine, ...] = ()
+    """What it had from each source corpus; empty in results of older versions."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that `from_dict` reads back."""
@@ -68,7 +71,8 @@ class RunResult:
             values[name] = [[[s.start, s.end, s.type] for s in spans] for spans in values[name]]
         values["history"] = [[r.phase, r.epoch, r.loss, r.dev_f1] for r in self.history]
         values["notes"] = list(self.notes)
-        return values
+        values["sources"] = [line.to_dict() for line in self.sources]
+        return values if self.sources else {name: value for name, value in values.items() if name != "sources"}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunResult:
@@ -80,6 +84,7 @@ class RunResult:
             made[name] = tuple(tuple(Span(*span) for span in spans) for spans in made.get(name, ()))
         made["history"] = tuple(EpochRecord(*record) for record in made["history"])
         made["notes"] = tuple(made["notes"])
+        made["sources"] = tuple(SourceLine.from_dict(line) for line in made.get("sources", ()))
         return cls(**made)
 
 

@@ -29,6 +29,7 @@ from crossner_core.training.predictor import load_tagger, save_tagger
 from crossner_core.training.processes import present
 from crossner_core.training.recipe import Recipe, cached_source
 from crossner_core.training.settings.registry import setting
+from crossner_core.training.sources import source_lines, source_warnings
 from crossner_core.training.stage import Stage
 from crossner_core.training.tagging import TaggerTask, begin_stage
 
@@ -140,6 +141,7 @@ class _Run:
         self.recipe_hash = recipe.hash if warm is None else f"{recipe.hash} from another tagger, {warm.epochs} epochs"
         self.trouble = ""
         self.before = _Before(notes=[note for stage in self.stages for note in stage.notes])
+        self.before.notes += source_warnings(data.sources, data.types, recipe) if data.sources else ()
         if not data.dev:
             epochs = self.stages[-1].epochs
             self.before.notes.append(f"No dev data: trained for a fixed {epochs} epochs; the last one is kept.")
@@ -301,6 +303,7 @@ class _Run:
             recipe_hash=self.recipe_hash,
             data_hash=self.data_hash,
             encoder_hash=self.encoder_hash,
+            sources=source_lines(self.data.sources, self.data.types),
             steps=self.before.steps,
             seconds=self.before.seconds,
             history=tuple(self.before.history),

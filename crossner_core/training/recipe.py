@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ from crossner_core.options.pdaln import PdalnOptions
 from crossner_core.options.scale import ScaleOptions
 from crossner_core.options.self_training import SelfTrainingOptions
 from crossner_core.options.type_aware import TypeAwareOptions
-from crossner_core.training.data import TrainingData, corpus_hash
+from crossner_core.training.data import TrainingData, corpus_hash, weighted
 from crossner_core.training.settings.registry import needs_source, setting_ids
+from crossner_core.type_maps import load_type_map
 
 _SOURCE = {"setting": tuple(id for id in setting_ids() if needs_source(id))}
 _STAGED = {"setting": ("pretrain_finetune", "transfer_self_training")}
@@ -32,7 +33,11 @@ _NO_TARGET_STAGE = (_JOINT,)
 _TARGET = (
     "encoder",
     "setting",
+    # What these make of the sources is in the hash of the source sentences.
     "source",
+    "source_map",
+    "source_types",
+    "source_temperature",
     "learning_rate",
     "head_learning_rate",
     "batch_size",
@@ -49,6 +54,10 @@ _TARGET = (
 # Only for the target stage: options against the gap between gold history and a model's own, which is wide with few
 # sentences, and decoding, which does not affect the loss.
 _OF_TARGET = ("label_history", "label_own_share", "label_noise", "label_embedding_dropout", "constrained")
+SOURCE_MAPS = ("name", "parent")
+"""How types of a source become the target's, apart from type maps."""
+APART = "@"
+"""Between a type and its source: the name of a type that is kept apart from others of that name."""
 _TIMES = re.compile(r"\d{1,3}(\.\d{1,4})?")
 # Prefix of options for students, which follow the target stage.
 _STUDENT = "self_training_"
@@ -72,6 +81,32 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
         "Source corpora, for settings that use them, separated by commas; NAME*2 counts one twice, NAME*0.5 half.",
         group="source",
         only=_SOURCE,
+    )
+    source_map: str = option(
+        "name",
+        "Types of sources: name shares those of the target's names; parent also takes a type that the target lacks as "
+        "its parent, which the target has; or a type map, by its name or as a .toml file.",
+        group="source",
+        only=_SOURCE,
+        later=True,
+    )
+    source_types: str = option(
+        "",
+        "Single types of sources, separated by commas: TYPE=OURS renames one, TYPE= leaves it out, TYPE keeps it apart "
+        "from the target's; TYPE@SOURCE is the type of one source.",
+        group="source",
+        only=_SOURCE,
+        later=True,
+    )
+    source_temperature: float = option(
+        1.0,
+        "Sampling temperature T, instead of weights: a source of n sentences is drawn with n^(1/T); 1 is as they are, "
+        "higher is more even.",
+        min=1.0,
+        max=100.0,
+        group="source",
+        only=_SOURCE,
+        later=True,
     )
     learning_rate: float = option(
         2e-4, "Peak learning rate of the encoder on the target.", min=1e-7, max=1e-2, unless=_NO_TARGET_STAGE
@@ -210,7 +245,12 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        source_weights(self.source)
+        weights = source_weights(self.source)
+        if needs_source(self.setting):
+            check_temperature(self.source_temperature, weights)
+        type_entries(self.source_types)
+        if self.source_map not in SOURCE_MAPS and not self.source_map.endswith(".toml"):
+            load_type_map(self.source_map)
         if not self.encoder.strip():
             raise InvalidConfig("encoder is empty; give 'minilm', a local folder or a hub name.")
 
@@ -228,6 +268,13 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
     def reads_texts(self) -> bool:
         """Whether its architecture reads what the types mean."""
         return "type_texts" in {spec.name for spec in fields(self) if matters(spec, self.to_dict())}
+
+    @property
+    def source_reading(self) -> tuple[Any, ...]:
+        """What decides which source sentences a run has, and with which types; empty if its setting uses none."""
+        if not needs_source(self.setting):
+            return ()
+        return self.source, self.source_map, self.source_types, self.source_temperature
 
     @property
     def uses_gazetteer(self) -> bool:
@@ -266,6 +313,39 @@ def source_weights(source: str) -> dict[str, float]:
     return weights
 
 
+def check_temperature(temperature: float, weights: Mapping[str, float]) -> None:
+    """Raise InvalidConfig for a temperature beside weights."""
+    if temperature != 1 and (given := [f"{name}*{weight:g}" for name, weight in weights.items() if weight != 1]):
+        raise InvalidConfig(
+            f"source_temperature is {temperature:g}, and source has the weights {', '.join(given)}: both say how often "
+            "a source counts. Leave one of them out."
+        )
+
+
+def type_entries(text: str, names: Sequence[str] | None = None) -> dict[tuple[str, str], str | None]:
+    """Return what a recipe's `source_types` says of each (type, source), of every source where that is empty.
+
+    None keeps a type apart, an empty name leaves it out. Raises InvalidConfig for a source that is not in `names`, if
+    they are given.
+    """
+    entries: dict[tuple[str, str], str | None] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        left, sign, ours = (word.strip() for word in part.partition("="))
+        name, at, source = (word.strip() for word in left.rpartition(APART)) if APART in left else (left, "", "")
+        if not name or (at and not source):
+            raise InvalidConfig(
+                f"source_types has {part!r}; write TYPE=OURS, TYPE= or TYPE, or with TYPE{APART}SOURCE."
+            )
+        if at and names is not None and source not in names:
+            raise InvalidConfig(
+                f"source_types has {part!r}, and {source!r} is no source; those of this recipe are {', '.join(names)}."
+            )
+        if (name, source) in entries:
+            raise InvalidConfig(f"source_types names {left!r} twice; a type of a source becomes one type.")
+        entries[name, source] = ours if sign else None
+    return entries
+
+
 def _named(source: str) -> Iterator[tuple[str, str]]:
     """Yield each corpus with what stands after its *, or 1."""
     for part in source.split(","):
@@ -294,7 +374,7 @@ def source_key(recipe: Recipe, data: TrainingData, fingerprint: str) -> str:
     parts |= {"encoder": fingerprint}
     parts |= {"train": corpus_hash(data.source_train), "dev": corpus_hash(data.source_dev)}
     if recipe.source_unmarked == "unknown":
-        parts |= {"annotated": [sorted(source.types) for source in data.sources]}
+        parts |= {"annotated": [[len(weighted(source)), *sorted(source.types)] for source in data.sources]}
     if recipe.reads_texts:
         parts |= {"texts": data.texts_of(data.source_types, of_sources=True)}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

@@ -48,9 +48,12 @@ _LATER_SETTINGS = {
     "model_gain": 0.0,
     "model_error": 0.15,
 }  # settings the golden version had not
-_LATER_OF_RECIPES = {"source_unmarked": "outside"} | {
-    field.name: field.default for field in dataclasses.fields(TypeAwareOptions) if field.name.startswith("type_")
-}
+_LATER_OF_RECIPES = {
+    "source_unmarked": "outside",
+    "source_map": "name",
+    "source_types": "",
+    "source_temperature": 1.0,
+} | {field.name: field.default for field in dataclasses.fields(TypeAwareOptions) if field.name.startswith("type_")}
 _LATER_OF_WORK = {"example": False}
 _LATER_OF_FINDINGS = {"proposed_probability": None, "present_probability": None, "history": []}
 OLD_STORE, OLD_ARCHIVE = kept.FOLDER / "old_store.sql.gz", kept.FOLDER / "old_archive.zip"

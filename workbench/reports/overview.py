@@ -20,6 +20,7 @@ from workbench.data.values import spans_of
 from workbench.labelling.adjudication import ParkedView, parked_views
 from workbench.reports.effort import Effort, PersonRow, efforts, person_rows
 from workbench.reports.figures import Acceptance, Figure, Material, acceptance, four_figures
+from workbench.runs.source_corpora import Lent, lent
 from workbench.suggestions.proposing import shown_to_people
 
 Submitted = dict[str, dict[int, tuple[SentenceRow, Annotation]]]
@@ -73,6 +74,7 @@ class Overview:
     effort: tuple[Effort, ...]
     parked: tuple[ParkedView, ...]
     people: tuple[PersonRow, ...]
+    lent: Lent | None = None
 
 
 def overview(store: Store, actor: Actor, campaign_id: int) -> Overview:
@@ -101,6 +103,7 @@ def overview(store: Store, actor: Actor, campaign_id: int) -> Overview:
             people=person_rows(submitted, people_rows.by_ids(session, _authors(submitted)), layer_rows.skips_by_person(
                 session, campaign_id
             )),
+            lent=lent(session, campaign_id),
         )  # fmt: skip
 
 

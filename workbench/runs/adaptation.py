@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from crossner_core.errors import InvalidConfig, NotFound
 from crossner_core.training.recipe import Recipe
+from crossner_core.training.sources import SourceLine
 from db import dataset_rows, job_rows, layer_rows, run_rows, snapshot_rows
 from db.engine import Session, Store
 from db.tables import Campaign
@@ -23,7 +24,7 @@ from workbench.jobs.context import of_row
 from workbench.jobs.queue import JobView
 from workbench.reports.curves import recipe_family
 from workbench.runs.recipe_names import recipe_name
-from workbench.runs.source_corpora import settled
+from workbench.runs.source_corpora import settled, source_words
 
 SIZES = (10, 25, 40, 55, 70, 85, 100, 150, 200, 300, 400)
 SEEDS = (555, 666, 777)
@@ -81,12 +82,17 @@ class EventView:
 
 @dataclass(frozen=True, slots=True)
 class RunDetail:
-    """A run with its log and, once done, its result (RunResult.to_dict); `reasons` state what it lacks."""
+    """A run with its log and, once done, its result (RunResult.to_dict); `reasons` state what it lacks.
+
+    `sources` are what a done run had from its source corpora, `source_words` their names for people.
+    """
 
     run: RunView
     events: tuple[EventView, ...]
     result: Mapping[str, Any] | None
     reasons: tuple[str, ...]
+    sources: tuple[SourceLine, ...] = ()
+    source_words: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +241,12 @@ def get_run(store: Store, actor: Actor, run_id: int, *, after: int = 0) -> RunDe
     require(actor, *OVERSEERS)
     with store.read() as session:
         run = enter_run(session, actor, run_id, *OVERSEERS)
-        lines = run_rows.events(session, run_id, after=after)
-        events = tuple(of_row(EventView, line) for line in lines)
+        events = tuple(of_row(EventView, line) for line in run_rows.events(session, run_id, after=after))
         job, awaited = job_rows.for_runs(session, [run_id]), job_rows.awaited_by(session, [run_id])
         shown = _run_view(run, job.get(run_id), awaited.get(run_id))
-        return RunDetail(shown, events, run.result, _reasons(run))
+        lines = tuple(SourceLine.from_dict(line) for line in (run.result or {}).get("sources", ()))
+        words = source_words(session, [line.name for line in lines])
+        return RunDetail(shown, events, run.result, _reasons(run), lines, words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from crossner_core.domains import Domain
 from crossner_core.domains.texts import texts_of
 from crossner_core.errors import InvalidConfig, NotFound
 from crossner_core.training.data import SourceCorpus
-from crossner_core.training.recipe import Recipe, source_weights
+from crossner_core.training.recipe import APART, Recipe, source_weights, type_entries
 from crossner_core.training.settings.registry import needs_source
-from db import campaign_rows, dataset_rows, snapshot_rows
+from crossner_core.training.sources import prepared
+from crossner_core.type_maps import load_type_map
+from db import campaign_rows, dataset_rows, run_rows, snapshot_rows
 from db.engine import Session, Store
+from db.tables import Campaign
 from db.training_tables import Dataset, Snapshot
 from workbench.accounts.access import enter
 from workbench.accounts.actors import SYSTEM, Actor, fresh, require
@@ -31,6 +35,19 @@ class Source:
 
     name: str
     words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """The sentences that a run had from other campaigns, by their names."""
+
+    run_id: int
+    campaigns: tuple[tuple[str, int], ...]
+
+    @property
+    def sentences(self) -> int:
+        """How many they are in all."""
+        return sum(count for _, count in self.campaigns)
 
 
 def list_sources(store: Store, actor: Actor, *, without_campaign: int | None = None) -> tuple[Source, ...]:
@@ -64,10 +81,11 @@ def settled(
     """
     if not needs_source(recipe.setting):
         return recipe
+    frozen: dict[str, str] = {}
     parts = []
-    for name, weight in source_weights(recipe.source).items():
-        name = _frozen(session, actor, name) if name.startswith(GOLD) else name
-        corpus = _corpus(session, recipe, name)
+    for given, weight in source_weights(recipe.source).items():
+        name = frozen[given] = _frozen(session, actor, given) if given.startswith(GOLD) else given
+        corpus = named_corpus(session, recipe, name)
         if isinstance(corpus, Snapshot):
             enter(session, actor, corpus.campaign_id, *KEEPERS, SYSTEM.role)
         is_target = corpus.id == dataset_id if isinstance(corpus, Dataset) else corpus.campaign_id == campaign_id
@@ -77,44 +95,124 @@ def settled(
                 "data. Name them, or choose direct."
             )
         parts.append(name if weight == 1 else f"{name}*{weight:g}")
-    return replace(recipe, source=", ".join(parts))
+    return _settled_types(session, replace(recipe, source=", ".join(parts)), frozen, dataset_id, campaign_id)
 
 
-def sources_of(session: Session, recipe: Recipe) -> tuple[SourceCorpus, ...]:
-    """Return the source corpora that a recipe names; none if its setting uses none. Test sentences are left out."""
+def sources_of(session: Session, recipe: Recipe, types: Sequence[str]) -> tuple[SourceCorpus, ...]:
+    """Return the source corpora that a recipe names, as a run on a target with these types learns from them.
+
+    None if its setting uses none. Test sentences are left out.
+    """
     if not needs_source(recipe.setting):
         return ()
-    return tuple(
-        _sentences(session, _corpus(session, recipe, name), weight)
-        for name, weight in source_weights(recipe.source).items()
+    weights = source_weights(recipe.source)
+    sources = [_sentences(session, named_corpus(session, recipe, name), name, weights[name]) for name in weights]
+    return prepared(recipe, sources, types)
+
+
+def source_words(session: Session, names: Sequence[str]) -> dict[str, str]:
+    """Return what people read for sources by the names that a settled recipe has."""
+    words = {}
+    for name in names:
+        rows = snapshot_rows.by_prefix(session, prefix=name.removeprefix(FROZEN)) if name.startswith(FROZEN) else []
+        campaign = campaign_rows.find(session, rows[0].campaign_id) if rows else None
+        if campaign is not None:
+            words[name] = f"{campaign.name} · gold"
+        else:
+            words[name] = "a deleted campaign · gold" if name.startswith(FROZEN) else f"{name} · data set"
+    return words
+
+
+def lent(session: Session, campaign_id: int) -> Lent | None:
+    """Return what other campaigns' gold lent to a campaign's best model; None if that has none of it."""
+    run = run_rows.best_done(session, campaign_id=campaign_id)
+    lines = [line for line in (run.result or {}).get("sources", ()) if line["name"].startswith(FROZEN)] if run else []
+    if run is None or not lines:
+        return None
+    words = source_words(session, [line["name"] for line in lines])
+    named = tuple((words[line["name"]].removesuffix(" · gold"), int(line["sentences"])) for line in lines)
+    return Lent(run.id, named)
+
+
+def domain_of_source(session: Session, corpus: Dataset | Snapshot) -> Domain | None:
+    """Return the domain that defines a source's types; None for a data set without one."""
+    if isinstance(corpus, Dataset):
+        return find_domain(session, corpus.domain_name) if corpus.domain_name else None
+    campaign = campaign_rows.find(session, corpus.campaign_id)
+    return domain_of(campaign) if campaign else None
+
+
+def bare_source(name: str, types: Sequence[str], domain: Domain | None) -> SourceCorpus:
+    """Return a source by its types alone, without reading its sentences."""
+    parents, texts = (domain.parents, texts_of(domain)) if domain else ({}, {})
+    return SourceCorpus((), annotates=frozenset(types), name=name, parents=parents, texts=texts)
+
+
+def target_types(session: Session, dataset_id: int | None, campaign_id: int | None) -> tuple[str, ...]:
+    """Return the types of the data set, or of the campaign's domain, that is to be trained on."""
+    if dataset_id is not None:
+        row = dataset_rows.get(session, dataset_id)
+        return tuple(row.types) if row is not None else ()
+    campaign = campaign_rows.find(session, campaign_id) if campaign_id is not None else None
+    return domain_of(campaign).type_names if campaign is not None else ()
+
+
+def _settled_types(
+    session: Session, recipe: Recipe, frozen: Mapping[str, str], dataset_id: int | None, campaign_id: int | None
+) -> Recipe:
+    """Return the recipe with sources in `source_types` by their frozen names, and what a type map's file says now."""
+    entries = {(name, frozen.get(of, of)): ours for (name, of), ours in type_entries(recipe.source_types).items()}
+    recipe = replace(recipe, source_types=_as_text(entries))
+    sources = []
+    for name in source_weights(recipe.source):
+        corpus = named_corpus(session, recipe, name)
+        sources.append(bare_source(name, corpus.types, domain_of_source(session, corpus)))
+    prepared(recipe, sources, target_types(session, dataset_id, campaign_id))  # what does not fit is refused here
+    if not recipe.source_map.endswith(".toml"):
+        return recipe
+    theirs = {name for source in sources for name in source.types}
+    named = {(name, ""): ours for name, ours in load_type_map(recipe.source_map).types.items() if name in theirs}
+    return replace(recipe, source_map="name", source_types=_as_text({**named, **entries}))
+
+
+def _as_text(entries: Mapping[tuple[str, str], str | None]) -> str:
+    """Write what `type_entries` reads; raise InvalidConfig for a name that cannot be written there."""
+    lines = (
+        f"{name}{APART if source else ''}{source}{'' if ours is None else f'={ours}'}"
+        for (name, source), ours in entries.items()
     )
+    text = ", ".join(lines)
+    if type_entries(text) != entries:
+        bad = next(name for name, _ in entries if set(name) & set(f",={APART}"))
+        raise InvalidConfig(f"source_map names the type {bad!r}; a type with ',', '=' or '{APART}' cannot be mapped.")
+    return text
 
 
-def _sentences(session: Session, corpus: Dataset | Snapshot, weight: float) -> SourceCorpus:
+def _sentences(session: Session, corpus: Dataset | Snapshot, name: str, weight: float) -> SourceCorpus:
+    source = replace(bare_source(name, corpus.types, domain_of_source(session, corpus)), weight=weight)
     if isinstance(corpus, Dataset):
         parts = dataset_parts(session, corpus)
-        known = find_domain(session, corpus.domain_name) if corpus.domain_name else None
-        return SourceCorpus(parts["train"], parts["dev"], weight, frozenset(corpus.types), _texts(known))
-    row, parts = content_of(session, corpus.id)
-    campaign = campaign_rows.find(session, row.campaign_id)
-    known = domain_of(campaign) if campaign else None
-    return SourceCorpus(parts["pool"], parts["dev"], weight, frozenset(row.types), _texts(known))
+        return replace(source, train=parts["train"], dev=parts["dev"])
+    _, parts = content_of(session, corpus.id)
+    return replace(source, train=parts["pool"], dev=parts["dev"])
 
 
-def _texts(domain: Domain | None) -> dict[str, tuple[str, ...]]:
-    return texts_of(domain) if domain else {}
+def named_campaign(session: Session, actor: Actor, name: str) -> Campaign:
+    """Return the campaign whose gold a name means; raise InvalidConfig, NotFound or NotAllowed."""
+    number = name.removeprefix(GOLD)
+    if not number.isdecimal() or len(number) > 9:
+        raise InvalidConfig(f"source has {name!r}; after {GOLD} comes the number of a campaign, as in {GOLD}3.")
+    return enter(session, actor, int(number), *KEEPERS, SYSTEM.role)[1]
 
 
 def _frozen(session: Session, actor: Actor, name: str) -> str:
     """Freeze the gold of the campaign that a name gives, and return its snapshot's name."""
-    number = name.removeprefix(GOLD)
-    if not number.isdecimal() or len(number) > 9:
-        raise InvalidConfig(f"source has {name!r}; after {GOLD} comes the number of a campaign, as in {GOLD}3.")
-    _, campaign = enter(session, actor, int(number), *KEEPERS, SYSTEM.role)
+    campaign = named_campaign(session, actor, name)
     return f"{FROZEN}{freeze_gold(session, actor, campaign).hash[:_SHOWN]}"
 
 
-def _corpus(session: Session, recipe: Recipe, name: str) -> Dataset | Snapshot:
+def named_corpus(session: Session, recipe: Recipe, name: str) -> Dataset | Snapshot:
+    """Return the data set or frozen gold that a recipe names as a source; raise NotFound."""
     if name.startswith(FROZEN):
         prefix = name.removeprefix(FROZEN)
         rows = snapshot_rows.by_prefix(session, prefix=prefix) if len(prefix) >= _SHOWN else []

@@ -40,7 +40,7 @@ def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
     whole = train
     if run.size is not None:
         train = subset(train, run.size, run.order_seed or 0)
-    sources, domain = sources_of(session, recipe), _domain(session, run)
+    sources, domain = sources_of(session, recipe, types), _domain(session, run)
     return recipe, TrainingData(
         train=train,
         types=tuple(types),
@@ -58,7 +58,7 @@ def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
 def for_simulation(session: Session, snapshot_id: int, recipe: Recipe) -> TrainingData:
     """Return a snapshot's sentences for simulated campaigns of a recipe, whose pool is all but its test sentences."""
     snapshot, parts = content_of(session, snapshot_id)
-    sources, domain = sources_of(session, recipe), _domain_of(session, snapshot.campaign_id)
+    sources, domain = sources_of(session, recipe, snapshot.types), _domain_of(session, snapshot.campaign_id)
     return TrainingData(
         train=parts["pool"],
         types=tuple(snapshot.types),

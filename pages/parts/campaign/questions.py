@@ -32,6 +32,10 @@ def progress_view(actor: Actor, campaign: CampaignView, found: Overview, report:
     st.progress(gold / total, text=line)
     if campaign.left_out:
         st.caption(report.text(f"{campaign.left_out} of them left out of snapshots, see Label review", caption=True))
+    if found.lent:
+        each = ", ".join(f"{name} {count:,}" for name, count in found.lent.campaigns)
+        line = f"Other campaigns lent its model (run {found.lent.run_id}) {found.lent.sentences:,} sentences: {each}"
+        st.caption(as_text(report.text(line, caption=True)))
     stages = pd.DataFrame(
         [
             {

@@ -14,6 +14,7 @@ from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
 from pages.components.under_way import cancel_button, worker_line
 from pages.parts.model.recipe_form import recipe_inputs
+from pages.parts.model.source_table import with_sources
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.campaigns import CampaignView
@@ -250,6 +251,9 @@ def _recipe(actor: Actor, campaign: CampaignView, now: dict[str, Any]) -> dict[s
     form = f"{campaign.id}:{st.session_state.get(f'queue:round:{campaign.id}', 0)}:{before.hash[:12]}"
     if st.checkbox("Change the recipe", key=f"queue:recipe:{form}"):
         values = recipe_inputs(f"queue-recipe-{form}", sources, names, start=effective(before.to_dict()))
+        values = with_sources(
+            actor, values, sources, campaign.domain.titles, f"queue-recipe-{form}", campaign_id=campaign.id
+        )
         usual = Recipe().to_dict()
         return {name: value for name, value in values.items() if usual.get(name) != value}
     return now

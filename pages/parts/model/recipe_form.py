@@ -15,6 +15,7 @@ import streamlit as st
 from crossner_core.errors import InvalidConfig
 from crossner_core.options.base import matters
 from crossner_core.training.recipe import Recipe, source_names
+from crossner_core.type_maps import type_map_ids
 from pages import shell
 from pages.components.marked_text import as_text
 from workbench.runs.recipe_names import (
@@ -58,6 +59,10 @@ def recipe_inputs(
     begin = start or {}
     own_encoder = (begin["encoder"],) if "encoder" in begin else ()
     offered: dict[str, Offered] = {"encoder": tuple(dict.fromkeys((Recipe.encoder, *encoders, *own_encoder)))}
+    maps = {"name": "by name", "parent": "by name, else by parent"}
+    maps |= {id: f"by the map {id}" for id in type_map_ids()}
+    own_map = str(begin.get("source_map", Recipe.source_map))
+    offered["source_map"] = {own_map: own_map} | maps
     if sources:
         offered["source"] = {source.name: source.words for source in sources}
     first = [name for name in _FIRST if name not in without]
@@ -66,7 +71,7 @@ def recipe_inputs(
     rest = [spec for spec in fields(Recipe) if spec.name not in {*first, *without}]
     for title, names in _sections(rest, values).items():
         with st.expander(title, key=f"{key}-section-{title}"):
-            values |= option_inputs(Recipe, key, only=names, given=values, start=begin)
+            values |= option_inputs(Recipe, key, only=names, choices=offered, given=values, start=begin)
     changed = other_than_default(Recipe, values)
     if changed:
         st.caption(as_text(f"Other than the defaults: {changed}."))
@@ -159,7 +164,8 @@ def _input(spec: Field[Any], begin: Any, key: str, offered: Offered | None, is_f
     choices = tuple(offered or spec.metadata["choices"] or ())
     if choices:
         start = choices.index(begin) if begin in choices else 0
-        named = str if offered is not None else partial(choice_name, spec)
+        words = offered if isinstance(offered, Mapping) else {}
+        named = partial(choice_name, spec) if offered is None else lambda value: words.get(value, str(value))
         return st.selectbox(
             label, choices, index=start, format_func=named, accept_new_options=bool(offered) and is_free, **shared
         )

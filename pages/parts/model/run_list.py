@@ -16,6 +16,7 @@ from pages.components.under_way import job_log, job_state
 from pages.parts.model.preview import suggest_with
 from pages.parts.model.recipe_form import recipe_inputs
 from pages.parts.model.runs_of import RunsOf, asked_runs
+from pages.parts.model.source_table import source_table, with_sources
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.campaigns import CampaignView
@@ -67,6 +68,8 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
         if "source" in values and not sources:
             st.caption("There is no data set yet to use as the source corpus; import one by command:")
             st.code(f"workbench import FOLDER --dataset {values['source']}", language=None, wrap_lines=True)
+        target = {"campaign_id": campaign.id} if on_snapshot else {"dataset_id": chosen.id}
+        values = with_sources(actor, values, sources, campaign.domain.titles, f"recipe-{campaign.id}", **target)
         st.markdown("**Few-shot curve**")
         left, right = st.columns(2)
         usual = ", ".join(map(str, _default_sizes(_count(chosen))))
@@ -212,6 +215,10 @@ def _one_run(actor: Actor, of: RunsOf, detail: RunDetail) -> None:
         resume=("Resume this run", f"go-on-{run.id}"),
         words=f"It {run.message}." if run.state == "queued" and run.message else "",
     )
+    if detail.sources:
+        titles = of.campaign.domain.titles if of.campaign is not None else {}
+        st.markdown("**What came from where**")
+        source_table(detail.sources, titles, detail.source_words)
     for reason in detail.reasons:
         st.caption(as_text(reason))
     if of.campaign is not None and run.has_checkpoint and actor.role in KEEPERS:
