@@ -28,5 +28,8 @@ def texts_of_type(kind: EntityType) -> tuple[str, ...]:
 
 
 def texts_of_name(name: str) -> str:
-    """Return the words of a name that nothing else is known of: `RestaurantName` → `restaurant name`."""
-    return _INNER.sub(" ", name).strip().lower()
+    """Return the words of a name that nothing else is known of: `RestaurantName` → `restaurant name`.
+
+    What follows an @, the source of a type that is kept apart, is no part of it.
+    """
+    return _INNER.sub(" ", name.partition("@")[0]).strip().lower()

@@ -92,11 +92,11 @@ class TrainingData:
 
     def texts_of(self, types: Iterable[str], *, of_sources: bool = False) -> dict[str, tuple[str, ...]]:
         """Return what types mean: by the target or else the sources, `of_sources` by all of these; else their names."""
-        texts = {} if of_sources else {name: tuple(said) for name, said in self.texts.items() if said}
+        texts = {} if of_sources else {name: tuple(own) for name, own in self.texts.items() if own}
         from_sources: dict[str, dict[str, None]] = {}
         for source in self.sources:
-            for name, said in source.texts.items():
-                from_sources.setdefault(name, {}).update(dict.fromkeys(said))
+            for name, own in source.texts.items():
+                from_sources.setdefault(name, {}).update(dict.fromkeys(own))
         return {name: texts.get(name) or tuple(from_sources.get(name) or (texts_of_name(name),)) for name in types}
 
     @property

@@ -35,8 +35,8 @@ def text_vectors(recipe: Recipe, encoder: Encoder, texts: Texts) -> dict[str, Te
     """
     if recipe.type_texts == "random":
         return {name: _random(name, encoder.hidden_size) for name in texts}
-    chosen = {name: said[: TITLE + 1] if recipe.type_texts == "titles" else said for name, said in texts.items()}
-    flat = [(name, text) for name, said in chosen.items() for text in said]
+    chosen = {name: own[: TITLE + 1] if recipe.type_texts == "titles" else own for name, own in texts.items()}
+    flat = [(name, text) for name, own in chosen.items() for text in own]
     rows = embed(encoder, [Sentence("", text, tokenize(text)) for _, text in flat])
     by_name: dict[str, list[Tensor]] = {name: [] for name in texts}
     for (name, _), row in zip(flat, rows, strict=True):

@@ -106,7 +106,7 @@ def zero_shot(
 
     path = data.expanduser().resolve()
     corpus, out = read_corpus(path.name, path.parent), tuple(leave_out or ())
-    texts = {name: said for name, said in texts_of(load_domain(domain)).items() if name not in out}
+    texts = {name: own for name, own in texts_of(load_domain(domain)).items() if name not in out}
     known = load_tagger(tagger)
     made = for_types(known, load_encoder(known.recipe.encoder), texts)
     measured = measure(made, corpus.dev if dev else corpus.test, out)

@@ -212,7 +212,7 @@ def test_import_refuses_all_files_for_one_fault(screen: Open, store: Store, peop
     test.file_uploader[0].set_value(files)
     shown = words(healthy(test.run()))
     assert "bad.conll:1:" in shown and "pilot" in shown and "musicalartist" in shown
-    assert next(one for one in test.button if one.label.startswith("Import into")).disabled
+    assert next(part for part in test.button if one.label.startswith("Import into")).disabled
     with pytest.raises(BadInput, match=r"bad\.conll:1") as refused:
         exchange.import_files(store, people["res"], calm, [(name, data) for name, data, _ in files])
     assert refused.value.problems
@@ -310,7 +310,7 @@ def test_domains_say_what_is_wrong_in_a_definition(screen: Open, store: Store, p
     healthy(test.run())
     test.text_area[0].set_value('name = "trains"\n[[types]]\nname = "engine"\nparent = "vehicle"\n')
     assert "unknown parent" in words(healthy(test.run()))
-    assert next(one for one in test.button if one.label == "Save").disabled
+    assert next(part for part in test.button if one.label == "Save").disabled
     test.text_area[0].set_value('name = "trains"\n[[types]]\nname = "engine"\n')
     press(healthy(test.run()), "Save")
     assert domains.get_domain(store, "trains").type_names == ("engine",)
@@ -355,13 +355,13 @@ def test_campaigns_try_guidelines_with_a_model_that_reads_them(
     with store.write() as session:
         run_rows.update(session, run_id, state="done", checkpoint="checkpoints/run-1/tagger")
     healthy(test.run())
-    band = next(one for one in test.text_area if one.label == "band")
+    band = next(part for part in test.text_area if part.label == "band")
     assert band.value == load_domain("music").type("band").guideline and "Changed and not kept" not in words(test)
-    assert "Suggest with this model" in {one.label for one in test.button}
+    assert "Suggest with this model" in {part.label for part in test.button}
     band.set_value("Mark <b>bands</b>.")
     healthy(test.run())
     assert as_text("Changed and not kept yet: band.") in words(test)
-    assert "Try on ten sentences" in {one.label for one in test.button}
+    assert "Try on ten sentences" in {part.label for part in test.button}
     press(test, "Keep these guidelines")
     kept = campaigns.get_domain(store, people["res"], campaign)
     assert kept.type("band").guideline == "Mark <b>bands</b>." and "Changed and not kept" not in words(test)

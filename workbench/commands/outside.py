@@ -102,8 +102,10 @@ def preview(campaign: CampaignArgument, model: ModelArgument) -> None:
     made = asking_outside.preview(common.PLACE.store, common.PLACE.actor, view.id, model)
     for each in made.sentences:
         typer.echo(each.sentence.text)
-        for found in each.suggestions:
-            typer.echo(f"  {each.sentence.surface(found.start, found.end)}: {view.domain.titles[found.type]}")
+        for suggestion in each.suggestions:
+            typer.echo(
+                f"  {each.sentence.surface(suggestion.start, suggestion.end)}: {view.domain.titles[suggestion.type]}"
+            )
     typer.echo(f"{made.report}.")
 
 

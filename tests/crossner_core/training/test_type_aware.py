@@ -19,6 +19,7 @@ from crossner_core.training.descriptions import data_hash, text_vectors
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import Predictor, build_model, load_tagger
 from crossner_core.training.recipe import source_key
+from crossner_core.training.sources import prepared
 from tests.support.training_builders import TYPES, batch_for, own_sentences, tiny_encoder, tiny_recipe
 
 TEXTS = {"person": ("ada sang",), "band": ("marble toured", "lanterns"), "location": ("born in oslo",)}
@@ -117,6 +118,16 @@ def test_texts_are_part_of_what_a_run_learns_from() -> None:
     assert source_key(aware, data, "") != source_key(aware, retold, "")
     assert data.texts_of(("person", "unknownType")) == {"person": TEXTS["person"], "unknownType": ("unknown type",)}
     assert data.texts_of(("person",), of_sources=True) == {"person": ("ada",)}
+
+
+def test_texts_follow_what_a_sources_types_are_called_here() -> None:
+    source = SourceCorpus(
+        ITEMS[:4], name="news", texts={"person": ("ada",), "band": ("marble",), "location": ("oslo",)}
+    )
+    recipe = tiny_recipe(setting="joint", source="news", source_types="person=human, band=human, location")
+    (here,) = prepared(recipe, [source], ("human",))
+    assert here.texts == {"human": ("ada", "marble"), "location@news": ("oslo",)}
+    assert texts_of_name("home_town@news") == "home town"
 
 
 def test_transfer_carries_what_belongs_to_no_type() -> None:
