@@ -212,7 +212,7 @@ def test_import_refuses_all_files_for_one_fault(screen: Open, store: Store, peop
     test.file_uploader[0].set_value(files)
     shown = words(healthy(test.run()))
     assert "bad.conll:1:" in shown and "pilot" in shown and "musicalartist" in shown
-    assert next(part for part in test.button if one.label.startswith("Import into")).disabled
+    assert next(part for part in test.button if part.label.startswith("Import into")).disabled
     with pytest.raises(BadInput, match=r"bad\.conll:1") as refused:
         exchange.import_files(store, people["res"], calm, [(name, data) for name, data, _ in files])
     assert refused.value.problems
@@ -310,7 +310,7 @@ def test_domains_say_what_is_wrong_in_a_definition(screen: Open, store: Store, p
     healthy(test.run())
     test.text_area[0].set_value('name = "trains"\n[[types]]\nname = "engine"\nparent = "vehicle"\n')
     assert "unknown parent" in words(healthy(test.run()))
-    assert next(part for part in test.button if one.label == "Save").disabled
+    assert next(part for part in test.button if part.label == "Save").disabled
     test.text_area[0].set_value('name = "trains"\n[[types]]\nname = "engine"\n')
     press(healthy(test.run()), "Save")
     assert domains.get_domain(store, "trains").type_names == ("engine",)
