@@ -207,7 +207,8 @@ def _round_points(rounds: Sequence[RoundView]) -> Points:
 
 def _few_shot_points(runs: Sequence[Run]) -> Points:
     """Return the newest few-shot curve, its F1 the mean of the seeds; `runs` has the newest first."""
-    cells = [(run.group_id, run.size, f1) for run in runs if run.size is not None and (f1 := _f1(run)) is not None]
+    scored = [(run, f1) for run in runs if run.group_id is not None and (f1 := _f1(run)) is not None]
+    cells = [(run.group_id, run.training_sentences, f1) for run, f1 in scored]
     by_size: dict[int, list[float]] = {}
     for group, size, f1 in cells:
         if group == cells[0][0]:

@@ -46,6 +46,7 @@ _STYLE = """<style>
 .study tbody tr{border-top:1px solid #8884}
 .study td{font-variant-numeric:tabular-nums}
 .study .figure{white-space:nowrap}
+.study td:first-child{min-width:10em}
 </style>"""
 
 
@@ -58,7 +59,7 @@ def choose(found: Sequence[StudyView]) -> StudyView:
         height="content" if len(found) < 7 else 250,
         placeholder="–",
         column_config={
-            "study": st.column_config.TextColumn(width="medium"),
+            "study": st.column_config.TextColumn(width=260),
             "name": st.column_config.TextColumn(width=130),
             "cells": st.column_config.TextColumn(width=90),
             "question": st.column_config.TextColumn(width="large"),
