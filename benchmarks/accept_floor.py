@@ -46,7 +46,8 @@ def main() -> int:
                 both = known_of(predictor, machine, items)
                 model = [([made for made in given if made.source.startswith("model")], gold) for given, gold in both]
                 for name, scored in (("tagger", list(_scored(model, SourceWeights()))), ("together", _taught(both))):
-                    print(f"{domain} {split:4} {name:8} " + "  ".join(_share(scored, floor) for floor in FLOORS))
+                    shares = "  ".join(_share(scored, floor) for floor in FLOORS)
+                    print(f"{domain} {split:4} {name:8} {shares}", flush=True)
                     met = met and _right(scored, FLOOR)[1] >= FLOOR
     outcome = "met" if met else "NOT met"
     print(f"{outcome}: from {FLOOR:.2f} on, at least {FLOOR:.0%} are right in every row")

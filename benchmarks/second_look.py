@@ -69,8 +69,14 @@ def main() -> int:
     options = _options()
     met = True
     for domain in options.domains:
-        cells = [measure(options, domain, seed) for seed in options.seeds]
-        print(table(domain, cells), flush=True)
+        print(
+            f"{domain}: errors in {SHARE:.0%} of the entities; share of them found in the top of the queue", flush=True
+        )
+        cells = []
+        for seed in options.seeds:
+            cells.append(measure(options, domain, seed))
+            print(line(cells[-1]), flush=True)
+        print(means(cells), flush=True)
         mean = statistics.mean(cell.recall(TOP) for cell in cells)
         outcome = "met" if mean >= BAR else "NOT met"
         print(f"{outcome}: {domain}, {mean:.1%}; bar {BAR:.0%} of the errors in the top {TOP:.0%}")
@@ -125,14 +131,17 @@ def _is_at(entry: Place, error: Planted) -> bool:
     return proposed is not None and true is not None and proposed.start < true.end and true.start < proposed.end
 
 
-def table(domain: str, cells: Sequence[Cell]) -> str:
-    """Return the seeds of a domain and their mean as text."""
-    lines = [f"{domain}: errors in {SHARE:.0%} of the entities; share of them found in the top of the queue"]
-    for cell in cells:
-        tops = "  ".join(f"top {top:.0%}: {cell.recall(top):.1%}" for top in TOPS)
-        kinds = ", ".join(f"{kind} {cell.found[TOP][kind]} of {cell.planted[kind]}" for kind in KINDS)
-        size = f"queue {cell.queue}, {cell.entities} entities, {cell.seconds:.0f} s CPU"
-        lines.append(f"  seed {cell.seed}  {tops}  ({kinds}; {size})")
+def line(cell: Cell) -> str:
+    """Return the result of a seed as text."""
+    tops = "  ".join(f"top {top:.0%}: {cell.recall(top):.1%}" for top in TOPS)
+    kinds = ", ".join(f"{kind} {cell.found[TOP][kind]} of {cell.planted[kind]}" for kind in KINDS)
+    size = f"queue {cell.queue}, {cell.entities} entities, {cell.seconds:.0f} s CPU"
+    return f"  seed {cell.seed}  {tops}  ({kinds}; {size})"
+
+
+def means(cells: Sequence[Cell]) -> str:
+    """Return the means over the seeds of a domain, and what each rule lists in all of them, as text."""
+    lines = []
     for top in TOPS:
         recalls = [cell.recall(top) for cell in cells]
         spread = f" ± {statistics.stdev(recalls):.1%}" if len(recalls) > 1 else ""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Collection, Iterable
+from typing import cast
 
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
-from db.engine import Session, upsert
+from db.engine import Session
 from db.tables import Annotation, RejectedRow, SentenceRow, SpanRow, SuggestionRow, Task
 
 _CHUNK = 400
@@ -82,11 +82,6 @@ def is_proposed(session: Session, campaign_id: int, *, surface: str, type: str) 
         )
     )
     return session.scalar(query.limit(1)) is not None
-
-
-def add(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Add suggestions; one that is there already stays as it is."""
-    upsert(session, SuggestionRow, rows, keys=("sentence_id", "source", "start", "end", "type"))
 
 
 def remove(session: Session, source: str, type: str, places: Iterable[tuple[int, int, int]]) -> None:

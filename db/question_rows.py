@@ -8,10 +8,47 @@ import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
 from db.engine import Session, upsert
-from db.tables import Answer, Question, SentenceRow, Task, User
+from db.tables import Answer, Member, Question, SentenceRow, Task, User
 from db.types import now
 
 Thread = tuple[Question, User, list[tuple[Answer, User]]]
+
+
+_OWN = aliased(Task)
+
+
+def _asked(own: type[Task], asks: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Return the condition that a question asks whoever did the task `own` of its sentence."""
+    return sa.or_(
+        sa.and_(own.stage == "annotate", asks != "second"),
+        sa.and_(own.stage == "check", asks != "first"),
+    )
+
+
+_CAN_ANSWER = (
+    sa.exists()
+    .where(Member.user_id == _OWN.done_by, Member.campaign_id == _OWN.campaign_id, User.id == Member.user_id)
+    .where(User.active.is_(True), User.role.in_(("annotator", "expert")))
+    .correlate(_OWN)
+)
+_HAS_ANSWERED = (
+    sa.exists().where(Answer.question_id == Question.id, Answer.user_id == _OWN.done_by).correlate(Question, _OWN)
+)
+AWAITED = (
+    sa.exists()
+    .where(_OWN.sentence_id == Task.sentence_id, _asked(_OWN, Question.__table__.c.asks), _CAN_ANSWER, ~_HAS_ANSWERED)
+    .correlate(Question, Task)
+)
+"""The condition that somebody who is asked has not answered yet, for a question joined with its task.
+
+Whoever has left the campaign or imported the layer without labelling here cannot answer, so nobody waits for them.
+"""
+
+
+def people_asked(session: Session, sentence_id: int, asks: str) -> set[int]:
+    """Return who would be asked about a sentence and can answer."""
+    query = sa.select(_OWN.done_by).where(_OWN.sentence_id == sentence_id, _asked(_OWN, sa.literal(asks)), _CAN_ANSWER)
+    return {user_id for user_id in session.scalars(query) if user_id is not None}
 
 
 def find(session: Session, question_id: int) -> Question | None:
@@ -60,13 +97,19 @@ def put_to(session: Session, *, campaign_id: int, user_id: int) -> list[Thread]:
     theirs = sa.exists().where(
         about.id == Question.task_id,
         own.sentence_id == about.sentence_id,
-        sa.or_(
-            sa.and_(own.stage == "annotate", Question.asks != "second"),
-            sa.and_(own.stage == "check", Question.asks != "first"),
-        ),
+        _asked(own, Question.__table__.c.asks),
         own.done_by == user_id,
     )
     return _threads(session, theirs, _in_campaign(campaign_id))
+
+
+def awaited(session: Session, task_ids: Sequence[int]) -> list[tuple[Question, User]]:
+    """Return the open questions about tasks that wait for an answer, each with who asked it, the oldest first."""
+    if not task_ids:
+        return []
+    query = sa.select(Question, User).join(Task, Task.id == Question.task_id).join(User, User.id == Question.asked_by)
+    query = query.where(Question.task_id.in_(task_ids), Question.closed_at.is_(None), AWAITED).order_by(Question.id)
+    return [(question, asker) for question, asker in session.execute(query)]
 
 
 def _in_campaign(campaign_id: int) -> sa.ColumnElement[bool]:

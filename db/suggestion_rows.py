@@ -103,7 +103,7 @@ def replace_suggestions(
         session.execute(
             sa.delete(SuggestionRow).where(SuggestionRow.sentence_id.in_(ids[first : first + _CHUNK]), theirs)
         )
-    upsert(session, SuggestionRow, rows, keys=("sentence_id", "source", "start", "end", "type"))
+    insert(session, rows)
 
 
 def mark_preannotated(session: Session, sentence_ids: Collection[int]) -> None:
@@ -143,10 +143,15 @@ def within_reach(session: Session, campaign_id: int, sentence_ids: Collection[in
     return reached
 
 
-def add(session: Session, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Insert suggestions, leaving those alone that are there; return how many are new."""
-    before = _count(session, rows)
+def insert(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert suggestions, leaving those alone that are there."""
     upsert(session, SuggestionRow, rows, keys=("sentence_id", "source", "start", "end", "type"))
+
+
+def add(session: Session, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Insert suggestions as `insert` does; return how many are new."""
+    before = _count(session, rows)
+    insert(session, rows)
     return _count(session, rows) - before
 
 

@@ -12,12 +12,11 @@ import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
 from db.engine import Session, lock_rows, upsert
-from db.tables import Annotation, Answer, Member, Question, SentenceRow, Task, User
+from db.question_rows import AWAITED
+from db.tables import Annotation, Member, Question, SentenceRow, Task, User
 
 _Value = Any
 """A value of a column, or the parameter by which a query that is made once gets it."""
-_AWAITED = sa.case((Question.asks == "both", 2), else_=1)
-"""Number of answers that a question waits for: those of the annotators it asks."""
 _OTHER = aliased(Task)
 """Alias for another task of the same sentence; made once, as making it would take half of a statement's time."""
 
@@ -77,20 +76,6 @@ def held(
     return sorted(leased, key=lambda pair: (pair[1], pair[0]))
 
 
-def unanswered(session: Session, task_ids: Sequence[int]) -> set[int]:
-    """Return the tasks with an open question that not all it asks have answered."""
-    if not task_ids:
-        return set()
-    query = (
-        sa.select(Question.task_id)
-        .outerjoin(Answer, Answer.question_id == Question.id)
-        .where(Question.task_id.in_(task_ids), Question.closed_at.is_(None))
-        .group_by(Question.id, Question.task_id, Question.asks)
-        .having(sa.func.count(Answer.id) < _AWAITED)
-    )
-    return set(session.scalars(query))
-
-
 def _touched(user_id: _Value, stage: _Value) -> sa.ColumnElement[bool]:
     """Return the condition that a person worked on the task's sentence at another stage, or skipped the task."""
     other = _OTHER
@@ -116,11 +101,10 @@ def _asked_by_other(user_id: _Value) -> sa.ColumnElement[bool]:
     An asker who has left the campaign, is no longer an expert or has a closed account does not count. Once all it
     asks have answered nobody waits: the task is the asker's as long as their lease, like any other.
     """
-    answers = sa.select(sa.func.count(Answer.id)).where(Answer.question_id == Question.id).scalar_subquery()
     asked = sa.select(sa.literal(1)).select_from(Question).join(User, User.id == Question.asked_by)
     asked = asked.join(Member, sa.and_(Member.user_id == User.id, Member.campaign_id == Task.campaign_id))
     others = (Question.asked_by != user_id, User.active.is_(True), User.role == "expert")
-    return asked.where(Question.task_id == Task.id, Question.closed_at.is_(None), *others, answers < _AWAITED).exists()
+    return asked.where(Question.task_id == Task.id, Question.closed_at.is_(None), *others, AWAITED).exists()
 
 
 def _unheld(user_id: _Value, now: _Value) -> tuple[tuple[sa.ColumnElement[bool], ...], ...]:

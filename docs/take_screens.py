@@ -41,6 +41,9 @@ FOLDER = Path(__file__).parent / "screens"
 MOST_BYTES = 150_000
 ENCODER = "dapt-music"
 _EDITOR = "[role=listbox] [role=option]"
+_DRAWN = """() => !document.querySelector('[data-testid="stSkeleton"]')
+  && [...document.querySelectorAll('[data-testid="stDataFrame"]')].every(
+    (table) => !table.checkVisibility() || (table.querySelector("canvas") && table.offsetWidth > 100))"""
 _PLOT = ".js-plotly-plot .scatterlayer .point"
 
 
@@ -253,6 +256,7 @@ def _settle(page: Any, shot: Shot) -> None:
     if shot.person:
         time.sleep(1.0)
         page.wait_for_selector('[data-test-script-state="notRunning"]', timeout=30_000)
+        page.wait_for_function(_DRAWN, timeout=30_000)
     page.mouse.move(shot.width - 1, shot.height - 1)
     time.sleep(1.5)
 

@@ -39,7 +39,7 @@ def _table(known: tuple[CampaignView, ...]) -> None:
             {
                 "Campaign": view.name,
                 "State": "archived" if view.archived else "open",
-                "Domain": view.domain_name,
+                "Domain": view.domain.title,
                 "Sentences": view.sentences,
                 "Gold": view.gold,
                 "Dev": view.splits["dev"],

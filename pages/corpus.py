@@ -41,10 +41,12 @@ with shell.shown_errors():
         st.stop()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.selectbox("Corpus", list(whole), key="corpus:which")
-        views = ["Browse", *(["Sample into a campaign"] if actor.role in KEEPERS else [])]
-        view = st.segmented_control(
-            "View", views, default="Browse", key="corpus:view", required=True, label_visibility="collapsed"
-        )
+        view = "Browse"
+        if actor.role in KEEPERS:
+            views = [view, "Sample into a campaign"]
+            view = st.segmented_control(
+                "View", views, default=view, key="corpus:view", required=True, label_visibility="collapsed"
+            )
     look.counts_line(whole[name])
     if view == "Browse":
         look.look_view(actor, whole[name])

@@ -38,10 +38,11 @@ with shell.shown_errors():
     st.markdown(f"#### {as_text(study_results.study_name(chosen.title, chosen.section))}")
     st.caption(as_text(f"{chosen.question} {chosen.reference}"))
     study_results.job_line(actor, chosen)
-    views = ["Results", *(["Run"] if actor.role in KEEPERS else [])]
-    view = st.segmented_control(
-        "View", views, default="Results", key="study:view", required=True, label_visibility="collapsed"
-    )
+    view = "Results"
+    if actor.role in KEEPERS:
+        view = st.segmented_control(
+            "View", [view, "Run"], default=view, key="study:view", required=True, label_visibility="collapsed"
+        )
     if view == "Run":
         study_form.start_view(actor, chosen)
     else:

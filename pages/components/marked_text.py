@@ -13,6 +13,7 @@ from pages.components.palette import entity_colour
 _CHIP = "padding:0 .4em;border-radius:4px;white-space:nowrap;font-weight:600"
 _MARK = "padding:.05em .25em;border-radius:4px;box-decoration-break:clone;-webkit-box-decoration-break:clone"
 _LINE = "margin:0;line-height:1.9;overflow-wrap:anywhere;white-space:pre-wrap"
+_NAME = "font-weight:600;margin-inline-start:.4em;white-space:nowrap"
 _LINK = "text-decoration:underline;text-decoration-thickness:1px;text-underline-offset:.2em"
 _FOUND = "color:light-dark(#3d2c00,#fff3c4);background:light-dark(#ffe58a,#6b5200);border-radius:3px"
 _UNKNOWN = "color:inherit;background:transparent;outline:1px solid currentColor"
@@ -54,7 +55,7 @@ def marked_sentence(
         parts.append(_linked(sentence.text, done, start, under))
         parts.append(
             f'<mark style="{_MARK};{style}">{_linked(sentence.text, start, end, under)}'
-            f'<small style="font-weight:600;margin-inline-start:.4em">{named}</small></mark>'
+            f'<small style="{_NAME}">{named}</small></mark>'
         )
         done = end
     parts.append(_linked(sentence.text, done, len(sentence.text), under))

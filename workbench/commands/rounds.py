@@ -1,4 +1,4 @@
-"""`workbench turn`: by which strategy a queue is ordered, when a campaign retrains, and what each turn did."""
+"""`workbench round`: by which strategy a queue is ordered, when a campaign retrains, and what each round did."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rules(
     strategy: Annotated[
         str | None,
         typer.Option(
-            help="Acquisition functions joined by + (see workbench turn functions); append 'with self-training' to "
+            help="Acquisition functions joined by + (see workbench round functions); append 'with self-training' to "
             "train models on the rest of the pool too, or 'with self-training and gazetteer' to also use what "
             "gazetteer and links propose there; '' for none."
         ),
@@ -221,7 +221,7 @@ def _print_saved(campaign_id: int, job: int | None = None) -> int:
     else:
         play = simulations.newest_simulations(store, actor, campaign_id)
     if play is None:
-        typer.echo("No strategy has been simulated on this campaign's gold yet; see workbench turn simulate.")
+        typer.echo("No strategy has been simulated on this campaign's gold yet; see workbench round simulate.")
         return 2
     typer.echo(f"Gold {play.snapshot}: {play.done} of {play.total} campaigns simulated, {play.job.state}.")
     if play.done < play.total:

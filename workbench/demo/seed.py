@@ -25,14 +25,15 @@ from workbench.demo.walk import STAGES, walk
 from workbench.runs import adaptation
 from workbench.suggestions import preannotating
 
-PEOPLE = (
-    ("ada", "Ada (admin)", "admin"),
-    ("ann", "Ann (annotator)", "annotator"),
-    ("ben", "Ben (annotator)", "annotator"),
-    ("cleo", "Cleo (annotator)", "annotator"),
-    ("eva", "Eva (expert)", "expert"),
-    ("rosa", "Rosa (researcher)", "researcher"),
-)
+PEOPLE = {
+    "ada": "admin",
+    "ann": "annotator",
+    "ben": "annotator",
+    "cleo": "annotator",
+    "eva": "expert",
+    "rosa": "researcher",
+}
+"""Role by account name."""
 CAMPAIGNS = (("Politics (demo)", "politics"), ("Music (demo)", "music"))
 CURVE_SIZES = (8, 16, 32)
 CURVE_SEEDS = (555, 666)
@@ -47,8 +48,8 @@ def seed_if_empty(store: Store) -> Iterator[str]:
     if fresh:
         passwords = _make_people(store)
         yield "Demo accounts (shown this once; an admin can set new passwords under People):"
-        for name, display_name, _role in PEOPLE:
-            yield f"  {name:<6} {passwords[name]}   {display_name}"
+        for name, role in PEOPLE.items():
+            yield f"  {name:<6} {passwords[name]}   {role}"
     people = _people(store)
     if not people:
         return
@@ -74,11 +75,11 @@ def _is_empty(store: Store) -> bool:
 
 def _make_people(store: Store) -> dict[str, str]:
     """Make the demo's accounts; return their passwords."""
-    passwords = {name: random_password() for name, _display, _role in PEOPLE}
+    passwords = {name: random_password() for name in PEOPLE}
     admin: Actor | None = None
-    for name, display_name, role in PEOPLE:
+    for name, role in PEOPLE.items():
         made = accounts.create_user(
-            store, admin, name=name, display_name=display_name, password=passwords[name], role=role
+            store, admin, name=name, display_name=name.capitalize(), password=passwords[name], role=role
         )
         admin = admin or made
     return passwords
@@ -87,9 +88,9 @@ def _make_people(store: Store) -> dict[str, str]:
 def _people(store: Store) -> dict[str, Actor]:
     """Find the demo's people; none where this store was set up otherwise."""
     listed = {person.name: person for person in accounts.list_people(store, accounts.operator(store))}
-    if not all(name in listed and listed[name].active for name, _display, _role in PEOPLE):
+    if not all(name in listed and listed[name].active for name in PEOPLE):
         return {}
-    return {name: Actor(listed[name].id, name, listed[name].display_name, listed[name].role) for name, _, _ in PEOPLE}
+    return {name: Actor(listed[name].id, name, listed[name].display_name, listed[name].role) for name in PEOPLE}
 
 
 def _make_campaign(

@@ -20,7 +20,6 @@ from workbench.labelling.items import layers_of
 from workbench.labelling.steps import find_task
 
 _MAX_TEXT = 4_000
-_STAGES_ASKED = {"both": ("annotate", "check"), "first": ("annotate",), "second": ("check",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +82,8 @@ def ask(store: Store, actor: Actor, task_id: int, text: str, *, asks: str = "bot
             raise Conflict("A question can be asked about a sentence under adjudication only; this one is not.")
         if task.leased_to not in (None, current.id) and task.lease_expires is not None and task.lease_expires >= now():
             raise Conflict("Another expert has this sentence at the moment.")
-        if not _annotators(session, task, asks):
-            raise Conflict("Nobody annotated this sentence here, so there is nobody to ask.")
+        if not question_rows.people_asked(session, task.sentence_id, asks):
+            raise Conflict("Nobody who annotated this sentence can answer here, so there is nobody to ask.")
         if task.leased_to != current.id:
             task_rows.give_back(task, user_id=current.id, until=lease_end(campaign))
         return question_rows.add(session, task_id=task.id, user_id=current.id, text=wanted, asks=asks).id
@@ -96,7 +95,7 @@ def answer(store: Store, actor: Actor, question_id: int, text: str) -> None:
     wanted = _text(text, "answer")
     with store.write() as session:
         question, task, current = _question(session, actor, question_id)
-        if current.id not in _annotators(session, task, question.asks):
+        if current.id not in question_rows.people_asked(session, task.sentence_id, question.asks):
             whom = {"both": "the two annotators", "first": "annotator 1", "second": "annotator 2"}[question.asks]
             raise NotAllowed(f"Only {whom} of the sentence can answer this question.")
         if question.closed_at is not None:
@@ -169,12 +168,6 @@ def _text(text: str, what: str) -> str:
     if not 0 < len(wanted) <= _MAX_TEXT:
         raise BadInput(f"The {what} has {len(wanted)} characters; 1 to {_MAX_TEXT} are allowed.")
     return wanted
-
-
-def _annotators(session: Session, task: Task, asks: str) -> set[int]:
-    tasks = task_rows.of_sentence(session, task.sentence_id)
-    done = (tasks[stage].done_by for stage in _STAGES_ASKED[asks] if stage in tasks)
-    return {user_id for user_id in done if user_id is not None}
 
 
 def _question(session: Session, actor: Actor, question_id: int, *roles: str) -> tuple[Question, Task, Actor]:

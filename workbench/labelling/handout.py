@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from db import task_rows
+from db import question_rows, task_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.types import now
@@ -139,7 +139,8 @@ def lease_end(campaign: Campaign) -> dt.datetime:
 def _hand(session: Session, campaign: Campaign, actor: Actor, stage: str, *, lock: bool = False) -> _Hand:
     held = task_rows.held(session, campaign_id=campaign.id, user_id=actor.id, stage=stage, lock=lock)
     ids = [task_id for task_id, _ in held]
-    waiting = task_rows.unanswered(session, ids) if stage == "adjudicate" else set()
+    asked = question_rows.awaited(session, ids) if stage == "adjudicate" else []
+    waiting = {question.task_id for question, _ in asked}
     return _Hand(
         ready=tuple(id_ for id_ in ids if id_ not in waiting),
         waiting=tuple(id_ for id_ in ids if id_ in waiting),

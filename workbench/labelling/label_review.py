@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from db.tables import SPLITS, Campaign, SentenceRow
 from workbench.accounts.access import enter, enter_alone, refuse_archived
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import OVERSEERS
+from workbench.campaigns.domains import domain_of
 from workbench.data import layers
 from workbench.data.double_imports import IMPORTED
 from workbench.data.values import sentence_of, spans_of
@@ -28,6 +30,8 @@ from workbench.labelling.steps import take_up
 DECISIONS = {"keep": "kept", "change": "changed", "reopen": "reopened", "leave_out": "left_out"}
 _AT_A_TIME = 100
 """Findings whose gold is read together: the first of a long queue are there without reading all of it."""
+_AFTER_A_TYPE = r"(?=\)| \d|;)"
+"""What follows a type in a reason: “Alps (location)”, “location 3 ×”, “mostly location;”."""
 _IMPORTED_WORDS = ("Imported twice", "A sentence was imported again with other labels; the first import is gold.")
 
 
@@ -150,24 +154,25 @@ def findings(
     """
     require(actor, *OVERSEERS)
     with store.read() as session:
-        enter(session, actor, campaign_id, *OVERSEERS)
+        _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
         if check_id not in _queue_ids():
             check(check_id)
         rows = label_review_rows.of_check(session, campaign_id=campaign_id, found_by=check_id, state="open")
         turn = {id: number for number, id in enumerate(later, start=1)} | dict.fromkeys(first, -1)
-        return _current(session, sorted(rows, key=lambda row: turn.get(row.id, 0)), limit=limit)
+        return _current(session, campaign, sorted(rows, key=lambda row: turn.get(row.id, 0)), limit=limit)
 
 
 def decided(store: Store, actor: Actor, campaign_id: int) -> tuple[FindingView, ...]:
     """Return the decisions, each with who made it and when, newest first; spans are as they were then."""
     require(actor, *OVERSEERS)
     with store.read() as session:
-        enter(session, actor, campaign_id, *OVERSEERS)
+        _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
+        titles = domain_of(campaign).titles
         pairs = label_review_rows.decided(session, campaign_id)
         sentences = _sentences(session, [row for row, _ in pairs])
         return tuple(
             _view(row, sentences[row.sentence_id], _spans(row.there), other=sentences.get(row.other_id or 0),
-                  who=user.display_name)
+                  titles=titles, who=user.display_name)
             for row, user in pairs
         )  # fmt: skip
 
@@ -194,7 +199,7 @@ def decide(
             raise Conflict(f"This was decided already ({row.state}); continue with the next.")
         if _settled(row, label_review_rows.left_out(session, row.campaign_id)):
             raise Conflict("One of the two sentences was left out meanwhile; continue with the next.")
-        views = _current(session, [row])
+        views = _current(session, campaign, [row])
         if not views:
             raise Conflict("The gold has changed here since, so this doubt no longer applies; continue with the next.")
         (view,) = views
@@ -323,9 +328,11 @@ def _gold(session: Session, rows: Sequence[FindingRow]) -> dict[int, tuple[Span,
     return {id: spans_of(annotation) for id, annotation in annotations.items()}
 
 
-def _current(session: Session, rows: Sequence[FindingRow], *, limit: int | None = None) -> tuple[FindingView, ...]:
+def _current(
+    session: Session, campaign: Campaign, rows: Sequence[FindingRow], *, limit: int | None = None
+) -> tuple[FindingView, ...]:
     """Return the findings that still fit: the gold at these tokens is as it was when they were found."""
-    left_out = label_review_rows.left_out(session, rows[0].campaign_id) if rows else {}
+    left_out, titles = label_review_rows.left_out(session, campaign.id), domain_of(campaign).titles
     kept: list[FindingView] = []
     for start in range(0, len(rows), _AT_A_TIME):
         part = rows[start : start + _AT_A_TIME]
@@ -333,9 +340,10 @@ def _current(session: Session, rows: Sequence[FindingRow], *, limit: int | None 
         fitting = [row for row in part if _fits(row, gold) and not _settled(row, left_out)]
         sentences = _sentences(session, fitting[:limit])
         kept += [
-            _view(row, sentences[row.sentence_id], gold[row.sentence_id], other=sentences.get(row.other_id or 0))
+            _view(row, sentences[row.sentence_id], gold[row.sentence_id], other=sentences.get(row.other_id or 0),
+                  titles=titles)
             for row in fitting[:limit]
-        ]
+        ]  # fmt: skip
         if limit is not None and len(kept) >= limit:
             return tuple(kept[:limit])
     return tuple(kept)
@@ -363,14 +371,20 @@ def _fits(row: FindingRow, gold: Mapping[int, tuple[Span, ...]]) -> bool:
 
 
 def _view(
-    row: FindingRow, sentence: SentenceRow, spans: tuple[Span, ...], *, other: SentenceRow | None = None, who: str = ""
+    row: FindingRow,
+    sentence: SentenceRow,
+    spans: tuple[Span, ...],
+    *,
+    titles: Mapping[str, str],
+    other: SentenceRow | None = None,
+    who: str = "",
 ) -> FindingView:
     return FindingView(
         id=row.id,
         check=row.found_by,
         kind=row.kind,
         score=row.score,
-        why=row.why,
+        why=_titled(row.why, titles),
         sentence_id=row.sentence_id,
         sentence=sentence_of(sentence),
         split=sentence.split,
@@ -389,3 +403,8 @@ def _view(
         present_probability=row.present_probability,
         history=tuple(row.history),
     )
+
+
+def _titled(why: str, titles: Mapping[str, str]) -> str:
+    """Return a reason with its types by their titles: one that was stored long ago names them as they are stored."""
+    return re.sub(rf"\b({'|'.join(map(re.escape, titles))}){_AFTER_A_TYPE}", lambda found: titles[found[1]], why)

@@ -15,8 +15,6 @@ from workbench.accounts.roles import EVERYONE, LABELLERS
 from workbench.data.values import checked_spans, sentence_of
 from workbench.labelling.steps import lost_to, obstacle_to_reopen, take_back, take_up
 
-_ANSWERS = 2
-
 
 @dataclass(frozen=True, slots=True)
 class Opening:
@@ -123,8 +121,8 @@ def _obstacle_to_settle(session: Session, actor: Actor, task: Task, mine: Annota
         return None
     if mine is not None and mine.state == "skipped":
         return obstacle_to_reopen(session, actor, task, mine)
-    for question, asker, answers in question_rows.of_tasks(session, [task.id]):
-        if question.closed_at is None and asker.id != actor.id and len(answers) < _ANSWERS:
+    for _, asker in question_rows.awaited(session, [task.id]):
+        if asker.id != actor.id:
             return f"{asker.display_name} waits for answers to a question about this sentence."
     return lost_to(session, actor, task)
 

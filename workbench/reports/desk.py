@@ -41,7 +41,7 @@ class NextSentence:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Open questions: put to the person and not answered by them; asked by them and answered by both; and not yet."""
+    """Open questions: put to the person and not answered by them; asked by them and answered; and not yet."""
 
     to_answer: int
     answered: int
@@ -155,7 +155,7 @@ def _questions(session: Session, actor: Actor, campaign: Campaign) -> Questions:
     who = {"campaign_id": campaign.id, "user_id": actor.id}
     put = [thread for thread in question_rows.put_to(session, **who) if thread[0].closed_at is None]
     asked = [thread[0].task_id for thread in question_rows.asked_by(session, **who) if thread[0].closed_at is None]
-    awaited = task_rows.unanswered(session, asked)
+    awaited = {question.task_id for question, _ in question_rows.awaited(session, asked)}
     return Questions(
         to_answer=sum(all(person.id != actor.id for _, person in answers) for _, _, answers in put),
         answered=sum(task_id not in awaited for task_id in asked),
@@ -207,7 +207,8 @@ def _round_points(rounds: Sequence[RoundView]) -> Points:
 
 def _few_shot_points(runs: Sequence[Run]) -> Points:
     """Return the newest few-shot curve, its F1 the mean of the seeds; `runs` has the newest first."""
-    cells = [(run.group_id, run.size, f1) for run in runs if run.size is not None and (f1 := _f1(run)) is not None]
+    scored = [(run, f1) for run in runs if run.group_id is not None and (f1 := _f1(run)) is not None]
+    cells = [(run.group_id, run.training_sentences, f1) for run, f1 in scored]
     by_size: dict[int, list[float]] = {}
     for group, size, f1 in cells:
         if group == cells[0][0]:

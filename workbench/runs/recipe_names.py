@@ -45,6 +45,22 @@ def recipe_name(recipe: Mapping[str, Any]) -> str:
     )
 
 
+def row_name(text: str) -> str:
+    """Return what people read for a study's row, column or line: settings and architectures by their names."""
+    return " − ".join(map(_side_name, text.split(" − ")))
+
+
+def _side_name(side: str) -> str:
+    parts = side.split(", ")
+    named = [_part_name(part) for part in parts]
+    return side if named == parts else " · ".join(named)
+
+
+def _part_name(part: str) -> str:
+    id, *rest = part.split(": ")
+    return ": ".join([setting_name(id) if id in setting_ids() else architecture_name(id), *rest])
+
+
 def field_name(name: str) -> str:
     """Return the name of a field for people."""
     return name.replace("_", " ")

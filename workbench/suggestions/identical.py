@@ -9,7 +9,7 @@ from functools import partial
 from crossner_core.errors import InvalidSpan, NotFound
 from crossner_core.schema import Sentence, Suggestion, fields_from_kept
 from crossner_core.suggest.identical import CONFIDENCE, IDENTICAL, places, places_like
-from db import identical_rows, task_rows
+from db import identical_rows, suggestion_rows, task_rows
 from db.engine import Session, Store
 from db.identical_rows import Place
 from db.tables import Campaign, SentenceRow
@@ -79,7 +79,7 @@ def follow(
             suggestion_values(other.id, Suggestion(*place, key[1], IDENTICAL.id, CONFIDENCE))
             for other, place in _proposable(session, actor, campaign, row, after[key])
         ]
-        identical_rows.add(session, made)
+        suggestion_rows.insert(session, made)
 
 
 def _proposable(

@@ -17,7 +17,7 @@ from workbench.campaigns.domains import DomainView
 _WHICH = "domains:which"
 _STYLE = """<style>
 .types{display:grid;gap:0}
-.types>div{display:grid;grid-template-columns:12em 9em 1fr;gap:.15em 1em;padding:.5em 0;border-top:1px solid #8884}
+.types>div{display:grid;grid-template-columns:11em 11.5em 1fr;gap:.15em 1em;padding:.5em 0;border-top:1px solid #8884}
 .types p{margin:0;line-height:1.45;overflow-wrap:anywhere}
 .types .small{font-size:.85em;opacity:.8}
 .types kbd{border:1px solid currentColor;border-radius:4px;padding:0 .35em;font-size:.85em;margin-inline-end:.5em}

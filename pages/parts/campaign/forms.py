@@ -30,6 +30,7 @@ _JOB_WORDS = {"queued": "queued", "running": "running", "done": "done", "failed"
 _JOB_KINDS = {"preannotate": "from links and names", "score_pool": "with a model"}
 _ROUND = "campaigns:round"
 _COLUMNS = 3
+_FIRST = ("blind_share", "control_share", "lease_minutes", "gazetteer", "suggestions_on", "open_at_submit")
 
 
 def zip_view(actor: Actor) -> None:
@@ -73,15 +74,20 @@ def change_view(actor: Actor, known: Sequence[CampaignView]) -> None:
 
 
 def _rules(actor: Actor, key: str, now: CampaignView) -> dict[str, Any]:
-    """Draw the settings that can be changed; return them by name."""
+    """Draw the settings that can be changed, those that nobody needs at first folded away; return them by name."""
     specs, asked = campaign_settings.fields("rules"), {}
     offered = gazetteers_here(actor)
-    for first in range(0, len(specs), _COLUMNS):
-        row = specs[first : first + _COLUMNS]
-        for column, spec in zip(st.columns(_COLUMNS, vertical_alignment="bottom"), row, strict=False):
-            with column:
-                value = getattr(now, spec.name)
-                asked[spec.name] = setting_input(spec, value, f"campaigns:{spec.name}:{key}", offered)
+    first = [spec for spec in specs if spec.name in _FIRST]
+    for place, part in (
+        (st.container(), first),
+        (st.expander("More rules"), [spec for spec in specs if spec not in first]),
+    ):
+        for start in range(0, len(part), _COLUMNS):
+            row = part[start : start + _COLUMNS]
+            for column, spec in zip(place.columns(_COLUMNS, vertical_alignment="bottom"), row, strict=False):
+                with column:
+                    value = getattr(now, spec.name)
+                    asked[spec.name] = setting_input(spec, value, f"campaigns:{spec.name}:{key}", offered)
     return asked
 
 

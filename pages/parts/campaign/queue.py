@@ -101,7 +101,6 @@ def next_view(actor: Actor, campaign: CampaignView) -> None:
         hide_index=True,
         column_config={
             "Place": st.column_config.NumberColumn(width=55),
-            "Sentence": st.column_config.TextColumn(width=440),
             "Chosen by": st.column_config.TextColumn(width=165),
         },
     )

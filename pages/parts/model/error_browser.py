@@ -148,7 +148,10 @@ def _list(errors: ErrorList, titles: Mapping[str, str], page: int, page_key: str
         key=key,
         first=back_at,
         height="content" if len(errors.lines) < 9 else _TABLE_HEIGHT,
-        column_config={"sentence": st.column_config.TextColumn(width="large")},
+        column_config={
+            **dict.fromkeys(("gold type", "predicted type"), st.column_config.TextColumn(width=135)),
+            "sentence": st.column_config.TextColumn(width="large"),
+        },
         placeholder="–",
     )
     with st.container(horizontal=True, vertical_alignment="center"):

@@ -186,7 +186,7 @@ def runs_table(runs: tuple[RunView, ...]) -> pd.DataFrame:
             {
                 "run": run.id,
                 "state": _STATE_WORDS[run.state],
-                "progress": 1.0 if run.state == "done" else run.progress,
+                "progress": 1.0 if run.state == "done" else round(run.progress, 2),
                 "setting": setting_name(run.recipe["setting"]),
                 "architecture": architecture_name(run.recipe["architecture"]),
                 "encoder": encoder_name(run.recipe["encoder"]),

@@ -53,11 +53,11 @@ def types_view(actor: Actor, campaign: CampaignView) -> None:
         name=f"confusion-run-{run.id}",
         index=True,
     )
-    report_download(partial(_report, run, scores.overall, rows, confusion, of.colours), name=f"types-run-{run.id}")
     worst = confusion.worst(3)
     if worst:
         confused = " · ".join(f"{gold} predicted as {taken}, {n}×" for gold, taken, n in worst)
         st.caption(as_text(f"Most frequent: {confused}"))
+    report_download(partial(_report, run, scores.overall, rows, confusion, of.colours), name=f"types-run-{run.id}")
 
 
 def _report(

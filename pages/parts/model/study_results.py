@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from html import escape
 from typing import Any
 
@@ -11,6 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from crossner_core.domains import builtin_domains, load_domain
 from crossner_core.experiments.results import StudyResult
 from crossner_core.experiments.tables import Measured, Table
 from db.engine import Store
@@ -25,7 +26,7 @@ from pages.components.under_way import failure, watched_job
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
 from workbench.runs import studies
-from workbench.runs.recipe_names import MACHINE, field_name, recipe_value
+from workbench.runs.recipe_names import MACHINE, field_name, recipe_value, row_name
 from workbench.runs.studies import StudyView
 
 _STATE_WORDS = {
@@ -45,6 +46,7 @@ _STYLE = """<style>
 .study tbody tr{border-top:1px solid #8884}
 .study td{font-variant-numeric:tabular-nums}
 .study .figure{white-space:nowrap}
+.study td:first-child{min-width:10em}
 </style>"""
 
 
@@ -57,7 +59,7 @@ def choose(found: Sequence[StudyView]) -> StudyView:
         height="content" if len(found) < 7 else 250,
         placeholder="–",
         column_config={
-            "study": st.column_config.TextColumn(width="medium"),
+            "study": st.column_config.TextColumn(width=260),
             "name": st.column_config.TextColumn(width=130),
             "cells": st.column_config.TextColumn(width=90),
             "question": st.column_config.TextColumn(width="large"),
@@ -185,7 +187,7 @@ def _own_view(actor: Actor, study: StudyView, result: StudyResult) -> None:
     for table in result.tables:
         _draw_table(table, len(result.seeds))
     if result.figure is not None:
-        saved_figure(go.Figure(dict(result.figure)), None, name=f"study-{study.key}")
+        saved_figure(study_figure(result.figure), None, name=f"study-{study.key}")
     _downloads(actor, study, result)
     report_download(partial(_report, study_name(study.title, study.section), result), name=f"study-{study.key}")
     for note in result.notes:
@@ -202,7 +204,7 @@ def _report(title: str, result: StudyResult) -> HtmlReport:
         report.html(rows_html([study_table(table, len(result.seeds))]))
         report.text(f"{table.note}{_BESIDE if _has_published(table) else ''}", caption=True)
     if result.figure is not None:
-        report.figure(go.Figure(dict(result.figure)))
+        report.figure(study_figure(result.figure))
     for words in (*result.notes, *(f"Missing: {line}" for line in result.missing)):
         report.text(words, caption=True)
     return report
@@ -211,7 +213,28 @@ def _report(title: str, result: StudyResult) -> HtmlReport:
 def study_table(table: Table, seeds: int) -> str:
     """Return the table as HTML: what was measured, and under it what was published and the difference to it."""
     rows = [[_cell(value, seeds) for value in row] for row in table.rows]
-    return f'{_STYLE}<div class="study">{table_html(table.columns, rows, html=range(len(table.columns)))}</div>'
+    columns = tuple(map(_titled, table.columns))
+    return f'{_STYLE}<div class="study">{table_html(columns, rows, html=range(len(columns)))}</div>'
+
+
+def study_figure(values: Mapping[str, Any]) -> go.Figure:
+    """Return the figure with settings and architectures by their names, as in the tables."""
+    figure = go.Figure(dict(values))
+    for trace in figure.data:
+        trace.name = trace.name and _titled(trace.name)
+        for axis in ("x", "y"):
+            trace[axis] = [_titled(value) if isinstance(value, str) else value for value in trace[axis]]
+    return figure
+
+
+def _titled(name: str) -> str:
+    """Return an entity type of a bundled domain, a setting or an architecture by what people call it."""
+    return _type_titles().get(name) or row_name(name)
+
+
+@cache
+def _type_titles() -> dict[str, str]:
+    return {name: title for id in builtin_domains() for name, title in load_domain(id).titles.items()}
 
 
 def _has_published(table: Table) -> bool:
@@ -220,7 +243,7 @@ def _has_published(table: Table) -> bool:
 
 def _cell(value: object, seeds: int) -> str:
     if not isinstance(value, Measured):
-        return escape("–" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value))
+        return escape("–" if value is None else f"{value:.2f}" if isinstance(value, float) else _titled(str(value)))
     sign = "+" if value.signed else ""
     text = "–" if value.mean is None else f"<b>{_minus(f'{value.mean:{sign}.2f}')}</b>"
     if value.sd is not None:

@@ -112,7 +112,7 @@ def _jobs_words(models: Models) -> str:
     if not models.at_work:
         return "No job is running or queued."
     return f"{len(running)} running, {queued} queued. " + " · ".join(
-        f"{kind_of(job.kind).title} {job.progress:.0%} {job.message}".strip() for job in running
+        f"{kind_of(job.kind).title} {job.progress:.0%}{job.message and f' ({job.message})'}" for job in running
     )
 
 

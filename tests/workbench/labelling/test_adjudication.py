@@ -333,6 +333,28 @@ def test_question_to_one_annotator_is_theirs_alone_and_waits_for_them_alone(
     assert [item["task"] for item in tab.items(6)] == order
 
 
+def test_question_waits_for_those_alone_who_can_answer(store: Store, people: People) -> None:
+    members = [people[name].id for name in ("ann1", "ann2", "eva")]
+    campaign = campaigns.create_campaign(
+        store, people["adm"], name="First imported", domain=load_domain("music"), member_ids=members
+    )
+    rows = [LabelledSentence(sentence, ()) for sentence in make_sentences()[:2]]
+    sentences.add_sentences(store, people["res"], campaign, rows, annotation="first")
+    Tab(store, people["ann2"], campaign, "check").submit_all()
+    tab = Tab(store, people["eva"], campaign, "adjudicate")
+    order = [item["task"] for item in tab.items(6)]
+    question = adjudication.ask(store, people["eva"], order[0], "A stage name?")
+    assert [item["task"] for item in tab.items(6)] == [order[1], order[0]]
+    with pytest.raises(Conflict, match="nobody to ask"):  # the first annotation is imported
+        adjudication.ask(store, people["eva"], order[1], "A band?", asks="first")
+    adjudication.answer(store, people["ann2"], question, "yes")
+    assert [item["task"] for item in tab.items(6)] == order
+    adjudication.ask(store, people["eva"], order[0], "And this?")
+    assert [item["task"] for item in tab.items(6)] == [order[1], order[0]]
+    campaigns.set_members(store, people["adm"], campaign, [people["ann1"].id, people["eva"].id])
+    assert [item["task"] for item in tab.items(6)] == order
+
+
 def test_question_asks_nobody_else(store: Store, people: People, expert: Tab) -> None:
     task = expert.items(1)[0]["task"]
     with pytest.raises(BadInput, match="allowed are both, first, second"):

@@ -50,6 +50,29 @@ def test_look_puts_findings_into_queues(store: Store, people: dict[str, Actor], 
     assert "imported" not in queues
 
 
+def test_reason_stored_with_internal_names_is_read_with_titles(
+    store: Store, people: dict[str, Actor], golden: int
+) -> None:
+    with store.read() as session:
+        gold, ids = label_review_kind.gold_of(session, golden)
+    place = next(number for number, item in enumerate(gold.items) if item.sentence.text.startswith("Mara Vell was"))
+    there, proposed = (Span(0, 2, "band"),), (Span(0, 2, "musicalartist"),)
+    why = (
+        "“Mara Vell (misc)” is musicalartist 3 ×, band 1 × in the gold, mostly musicgenre; musicalartist stays a word."
+    )
+    with store.write() as session:
+        found = [Finding(place, "type", 0, 2, there, proposed, 0.5, why)]
+        label_review.keep_findings(session, golden, "inconsistent_surfaces", found, ids)
+    read = (
+        "“Mara Vell (miscellaneous)” is musical artist 3 ×, band 1 × in the gold, mostly music genre; "
+        "musicalartist stays a word."
+    )
+    one = one_of(store, people["eva"], golden)
+    assert one.why == read
+    label_review.decide(store, people["eva"], one.id, "keep")
+    assert label_review.decided(store, people["eva"], golden)[0].why == read
+
+
 def test_look_again_replaces_open_findings(store: Store, people: dict[str, Actor], golden: int) -> None:
     look(store, golden)
     look(store, golden)

@@ -7,8 +7,10 @@ import sqlalchemy as sa
 
 from crossner_core.errors import NotAllowed
 from db.engine import Store
+from db.training_tables import Run
 from tests.support.builders import Tab, make_gold
 from workbench.accounts.actors import Actor
+from workbench.data import snapshots
 from workbench.doctor import examining
 from workbench.labelling import adjudication, handout
 from workbench.reports.desk import desk, house
@@ -67,6 +69,21 @@ def test_desk_gives_each_role_its_parts(store: Store, people: People, campaign: 
     assert {name: (made.labelling is not None, made.models is not None) for name, made in parts.items()} == {
         "ann1": (True, False), "eva": (True, True), "res": (False, True), "adm": (False, True),
     }  # fmt: skip
+
+
+def test_desk_curve_ends_with_the_run_on_all_gold(store: Store, people: People, campaign: int) -> None:
+    make_gold(store, people, campaign)
+    frozen = snapshots.freeze(store, people["res"], campaign)
+    cells = (("new", 2, 0.2), ("new", 2, 0.4), ("new", None, 0.5), ("old", 1, 0.9), (None, None, 0.7))
+    with store.write() as session:
+        session.add_all(
+            Run(campaign_id=campaign, snapshot_id=frozen.id, group_id=group, size=size, recipe={}, recipe_hash="r",
+                seed=555, state="done", test_f1=f1)
+            for group, size, f1 in reversed(cells)
+        )  # fmt: skip
+    models = desk(store, people["res"], campaign).models
+    assert models is not None
+    assert models.curve == ((2, pytest.approx(0.3)), (frozen.counts["pool"], 0.5))
 
 
 @pytest.mark.parametrize(("name", "most"), [("ann1", 25), ("eva", 40), ("res", 14)])

@@ -541,7 +541,7 @@ def test_commands_set_rules_play_strategies_and_print_what_they_saved(
 
     def call(*arguments: str) -> tuple[int, str]:
         capfd.readouterr()
-        code = cli.main(["turn", arguments[0], "-c", name, *arguments[1:]])
+        code = cli.main(["round", arguments[0], "-c", name, *arguments[1:]])
         return code, capfd.readouterr().out
 
     code, said = call("rules", "--strategy", "longest + bert_km", "--retrain-every", "10")
