@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
 from db.engine import Session, upsert
-from db.tables import Answer, Member, Question, SentenceRow, Task, User
+from db.tables import LABELLERS, Answer, Member, Question, SentenceRow, Task, User
 from db.types import now
 
 Thread = tuple[Question, User, list[tuple[Answer, User]]]
@@ -28,7 +28,7 @@ def _asked(own: type[Task], asks: sa.ColumnElement[str]) -> sa.ColumnElement[boo
 _CAN_ANSWER = (
     sa.exists()
     .where(Member.user_id == _OWN.done_by, Member.campaign_id == _OWN.campaign_id, User.id == Member.user_id)
-    .where(User.active.is_(True), User.role.in_(("annotator", "expert")))
+    .where(User.active.is_(True), User.role.in_(LABELLERS))
     .correlate(_OWN)
 )
 _HAS_ANSWERED = (

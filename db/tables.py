@@ -11,6 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from db.types import Base, now, one_of, valid_offsets
 
 ROLES = ("annotator", "expert", "researcher", "admin")
+LABELLERS = ("annotator", "expert")
 STAGES = ("annotate", "check", "adjudicate")
 TASK_STATES = ("open", "leased", "done", "parked")
 ANNOTATION_STATES = ("draft", "submitted", "skipped", "superseded")

@@ -44,7 +44,7 @@ class TypeAware(Tagger):
         self.known: Tensor
         types = len(tag_types(self.tags))
         self.register_buffer("texts", torch.zeros(types, 1, hidden))
-        self.register_buffer("known", torch.ones(types, 1, dtype=torch.bool))
+        self.register_buffer("known", torch.ones(types, 1))
         self.register_load_state_dict_pre_hook(_make_room)
         self.rate_scales = dict.fromkeys(_WHOLE, options.type_rate_scale)
 
@@ -56,11 +56,11 @@ class TypeAware(Tagger):
         most = max(len(vectors[name]) for name in types)
         device = self.texts.device
         self.texts = torch.zeros(len(types), most, self.texts.shape[-1], device=device)
-        self.known = torch.zeros(len(types), most, dtype=torch.bool, device=device)
+        self.known = torch.zeros(len(types), most, device=device)
         for row, name in enumerate(types):
             own = vectors[name].to(device)
             self.texts[row, : len(own)] = own
-            self.known[row, : len(own)] = True
+            self.known[row, : len(own)] = 1.0
 
     def scores(self, batch: Batch) -> Tensor:
         """Return unnormalised tag scores (B, W, K), in single precision."""
@@ -89,7 +89,7 @@ class TypeAware(Tagger):
     def _chosen_texts(self) -> Tensor:
         """Return a vector (T, H) of each type: of one of its texts, drawn anew, in training, else their mean."""
         if self.training:
-            drawn = torch.multinomial(self.known.float(), 1)  # (T, 1)
+            drawn = torch.multinomial(self.known, 1)  # (T, 1)
             return self.texts.gather(1, drawn.unsqueeze(-1).expand(-1, -1, self.texts.shape[-1])).squeeze(1)
         mean = self.texts.sum(1) / self.known.sum(1, keepdim=True).clamp(min=1)
         return nn.functional.normalize(mean, dim=-1)

@@ -45,7 +45,7 @@ def test_backup_holds_what_was_asked_for(home: Path, store: Store, tmp_path: Pat
 def test_every_folder_of_a_home_can_be_backed_up(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
     values = (getattr(settings, name) for name, kind in vars(Settings).items() if isinstance(kind, property))
-    folders = {value.name for value in values if isinstance(value, Path)}
+    folders = {value.name for value in values if isinstance(value, Path) and not value.suffix}
     assert folders >= {"checkpoints", "tagged"} and folders <= set(PARTS)
 
 

@@ -182,6 +182,7 @@ ALLOWED = {
     "get_domain": {"annotator", "expert", "researcher", "admin"},
     "update_domain": {"admin"}, "delete_campaign": {"admin"},
     "add_members": {"researcher", "admin"}, "set_members": {"researcher", "admin"},
+    "set_guidelines": {"researcher", "admin"},
     "add_sentences": {"researcher", "admin"}, "items": {"annotator", "expert"}, "progress": {"annotator", "expert"},
     "release": {"annotator", "expert"}, "apply": {"annotator", "expert"}, "reopen": {"annotator", "expert"},
     "ask": {"expert"}, "answer": {"annotator", "expert"}, "close_question": {"expert"},
@@ -206,7 +207,13 @@ def _use_cases() -> list[Callable[..., Any]]:
 
 def _call(function: Callable[..., Any], store: Store, actor: Actor, campaign: int) -> Any:
     values = {"campaign_id": campaign, "stage": "annotate", "which": "gold", "name": "New", "text": "text"}
-    values |= {"domain": load_domain("music"), "user_ids": (), "labelled": (), "outbox": {"client": "c", "events": []}}
+    values |= {
+        "domain": load_domain("music"),
+        "user_ids": (),
+        "guidelines": {},
+        "labelled": (),
+        "outbox": {"client": "c", "events": []},
+    }
     values |= {"run_id": 1, "suggestions": {}, "task_id": 1, "question_id": 1, "sentences": ()}
     wanted = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty][2:]
     return function(store, actor, **{p.name: values[p.name] for p in wanted if p.kind is not p.VAR_KEYWORD})
