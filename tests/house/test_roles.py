@@ -28,7 +28,7 @@ def role_sets(path: Path) -> Iterator[int]:
 
 def test_roles_are_those_the_store_accepts_and_each_has_its_tasks() -> None:
     assert roles.EVERYONE == tables.ROLES == tuple(roles.ROLE_TASKS)
-    assert tuple(roles.STAGE_ROLES) == tables.STAGES
+    assert tuple(roles.STAGE_ROLES) == tables.STAGES and roles.LABELLERS == tables.LABELLERS
 
 
 def test_roles_of_a_stage_that_does_not_exist_are_refused() -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from crossner_core.errors import NotFound
-from db import tables
 
 Role = Literal["annotator", "expert", "researcher", "admin"]
 
 EVERYONE: tuple[str, ...] = get_args(Role)
-LABELLERS = tables.LABELLERS
+LABELLERS = ("annotator", "expert")
 """Roles that label; they see the campaigns they are members of, and no others."""
 OVERSEERS = ("expert", "researcher", "admin")
 KEEPERS = ("researcher", "admin")
