@@ -15,7 +15,7 @@ from crossner_core.evaluation.scores import Scores
 from crossner_core.experiments.corpora import corpus_ids, read_corpus, read_sources
 from crossner_core.experiments.records import CELLS, Records
 from crossner_core.training.data import TrainingData
-from crossner_core.training.recipe import Recipe, effective
+from crossner_core.training.recipe import Recipe, data_hash, effective
 from crossner_core.training.settings.registry import needs_source, needs_unlabelled
 
 
@@ -169,9 +169,9 @@ class Binder:
         cell = replace(cell, size=size, order=cell.order if size is not None else "file")
         seed = cell.recipe.seed if cell.order == "random" else 0
         bare = needs_unlabelled(cell.recipe.setting)
-        wanted = (cell.corpus, cell.recipe.source_reading, cell.size, cell.order, seed, bare)
+        wanted = (cell.corpus, cell.recipe.source_reading, cell.size, cell.order, seed, bare, cell.recipe.reads_texts)
         if wanted not in self._data:
-            self._data[wanted] = training_data(cell, self.root).fingerprint
+            self._data[wanted] = data_hash(cell.recipe, training_data(cell, self.root))
         return replace(cell, data_hash=self._data[wanted], encoder_hash=self.encoder(cell.recipe.encoder))
 
     def encoder(self, name: str) -> str:

@@ -1,9 +1,8 @@
-"""The vectors of what types mean, by the pre-trained encoder, and the hash of the texts a run reads."""
+"""The vectors of what types mean, by the pre-trained encoder."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -42,14 +41,6 @@ def text_vectors(recipe: Recipe, encoder: Encoder, texts: Texts) -> dict[str, Te
     for (name, _), row in zip(flat, rows, strict=True):
         by_name[name].append(torch.from_numpy(row.copy()))
     return {name: torch.stack(own) for name, own in by_name.items() if own}
-
-
-def data_hash(recipe: Recipe, data: TrainingData) -> str:
-    """Return the hash of all that a run learns from: its sentences, and where it reads them the texts of its types."""
-    if not recipe.reads_texts:
-        return data.fingerprint
-    both = [data.texts_of(data.types), data.texts_of(data.source_types, of_sources=True)]
-    return hashlib.sha256(json.dumps([data.fingerprint, both]).encode()).hexdigest()
 
 
 def _random(name: str, size: int) -> Tensor:

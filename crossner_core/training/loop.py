@@ -20,14 +20,14 @@ from crossner_core.folders import check_writable, recover_folder, write_json
 from crossner_core.models.base import TokenTagger
 from crossner_core.training.checkpoint import read_folder, read_json, write_folder
 from crossner_core.training.data import TrainingData
-from crossner_core.training.descriptions import data_hash, stage_texts, text_vectors
+from crossner_core.training.descriptions import stage_texts, text_vectors
 from crossner_core.training.engine import Report, TaskRun, share
 from crossner_core.training.events import EpochRecord, RunResult, TrainEvent
 from crossner_core.training.machine import PeakMemory, pick_device
 from crossner_core.training.outcome import measure_run, why_not_finite
 from crossner_core.training.predictor import load_tagger, save_tagger
 from crossner_core.training.processes import present
-from crossner_core.training.recipe import Recipe, cached_source
+from crossner_core.training.recipe import Recipe, cached_source, data_hash
 from crossner_core.training.settings.registry import setting
 from crossner_core.training.sources import source_lines, source_warnings
 from crossner_core.training.stage import Stage

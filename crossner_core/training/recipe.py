@@ -267,7 +267,7 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
     @property
     def reads_texts(self) -> bool:
         """Whether its architecture reads what the types mean."""
-        return "type_texts" in {spec.name for spec in fields(self) if matters(spec, self.to_dict())}
+        return reads_texts(vars(self))
 
     @property
     def source_reading(self) -> tuple[Any, ...]:
@@ -366,6 +366,19 @@ def effective(values: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in whole.items()
         if name not in known or (matters(known[name], whole) and not is_as_before(known[name], value))
     }
+
+
+def reads_texts(values: Mapping[str, Any]) -> bool:
+    """Whether a recipe, perhaps one that an older version stored, has an architecture that reads what types mean."""
+    return matters(Recipe.__dataclass_fields__["type_texts"], values)
+
+
+def data_hash(recipe: Recipe, data: TrainingData) -> str:
+    """Return the hash of all that a run learns from: its sentences, and where it reads them the texts of its types."""
+    if not recipe.reads_texts:
+        return data.fingerprint
+    both = [data.texts_of(data.types), data.texts_of(data.source_types, of_sources=True)]
+    return hashlib.sha256(json.dumps([data.fingerprint, both]).encode()).hexdigest()
 
 
 def source_key(recipe: Recipe, data: TrainingData, fingerprint: str) -> str:

@@ -66,6 +66,8 @@ class ZeroShot:
 
 def measure(predictor: Predictor, items: Sequence[LabelledSentence], leave_out: Sequence[str] = ()) -> ZeroShot:
     """Score a tagger on labelled sentences; types that are left out count neither in gold nor in what it finds."""
+    import numpy as np
+
     from crossner_core.calibration.reliability import reliability
     from crossner_core.evaluation.scores import score_tags
     from crossner_core.tags import tags_from_spans
@@ -80,8 +82,6 @@ def measure(predictor: Predictor, items: Sequence[LabelledSentence], leave_out: 
         chances += [each.score for each in kept]
         right += [each.span in set(wanted) for each in kept]
     types = tuple(name for name in predictor.types if name not in leave_out)
-    import numpy as np
-
     error = reliability(np.array(chances), np.array(right, dtype=bool)).error if chances else 0.0
     return ZeroShot(score_tags(gold, tags, types), error, len(chances))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from crossner_core.training.recipe import Recipe
+from crossner_core.training.recipe import reads_texts
 from pages import shell
 from pages.components.marked_text import as_text
 from pages.parts.model.preview import is_under_way, suggest_with
@@ -63,4 +63,4 @@ def descriptions_view(actor: Actor, campaign: CampaignView) -> None:
 def _type_aware(actor: Actor) -> list[RunView]:
     """Return the runs of all campaigns and data sets that can read what types mean, newest first."""
     done = adaptation.list_runs(shell.store(), actor, states=("done",))
-    return [run for run in done if run.has_checkpoint and Recipe.from_dict(dict(run.recipe)).reads_texts]
+    return [run for run in done if run.has_checkpoint and reads_texts(run.recipe)]

@@ -15,10 +15,10 @@ from crossner_core.models.heads import tag_types
 from crossner_core.models.type_aware import TypeAware
 from crossner_core.training import zero_shot
 from crossner_core.training.data import SourceCorpus, TrainingData
-from crossner_core.training.descriptions import data_hash, text_vectors
+from crossner_core.training.descriptions import text_vectors
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import Predictor, build_model, load_tagger
-from crossner_core.training.recipe import source_key
+from crossner_core.training.recipe import data_hash, source_key
 from crossner_core.training.sources import prepared
 from tests.support.training_builders import TYPES, batch_for, own_sentences, tiny_encoder, tiny_recipe
 
