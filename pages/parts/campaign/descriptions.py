@@ -54,7 +54,7 @@ def descriptions_view(actor: Actor, campaign: CampaignView) -> None:
                 campaigns.set_guidelines(shell.store(), actor, campaign.id, changed)
                 shell.note("The guidelines are kept; annotators see them from their next sentence on.")
                 st.rerun()
-        waits = is_under_way(run_id, campaign.id)
+        waits = is_under_way(campaign, run_id, changed or None)
         st.fragment(suggest_with, run_every=_SECONDS_BETWEEN_LOOKS if waits else None)(
             actor, campaign, run_id, changed or None
         )

@@ -23,9 +23,9 @@ _THREADS = ThreadPoolExecutor(2, thread_name_prefix="preview")
 """They wait for the process that loads the model, so that the page does not."""
 
 
-def is_under_way(run_id: int, campaign_id: int) -> bool:
+def is_under_way(campaign: CampaignView, run_id: int, guidelines: Mapping[str, str] | None = None) -> bool:
     """Whether a preview was asked for and is not there yet."""
-    made: Future[Preview] | None = st.session_state.get(f"preview-{run_id}-{campaign_id}")
+    made: Future[Preview] | None = st.session_state.get(_key(campaign, run_id, guidelines))
     return made is not None and not made.done()
 
 
@@ -36,7 +36,7 @@ def suggest_with(
 
     The preview is of the changed `guidelines`, if there are any; only kept ones are suggested by.
     """
-    key = f"preview-{run_id}-{campaign.id}"
+    key = _key(campaign, run_id, guidelines)
     made: Future[Preview] | None = st.session_state.get(key)
     if made is None:
         st.button(
@@ -50,9 +50,14 @@ def suggest_with(
         st.caption("The model reads ten open sentences; this takes some seconds.")
     else:
         with st.container(border=True), shell.shown_errors():
-            _previewed(actor, campaign, run_id, made, tried=bool(guidelines))
+            _previewed(actor, campaign, run_id, made, key, tried=bool(guidelines))
         drop = partial(st.session_state.pop, key)
         st.button("Close the preview", key=f"close-{run_id}", type="tertiary", on_click=drop)
+
+
+def _key(campaign: CampaignView, run_id: int, guidelines: Mapping[str, str] | None) -> str:
+    """Return where a session keeps a preview: of other guidelines there is another one."""
+    return f"preview-{run_id}-{campaign.id}-{campaign.domain.hash}-{sorted((guidelines or {}).items())}"
 
 
 def _begin(
@@ -63,7 +68,9 @@ def _begin(
     )
 
 
-def _previewed(actor: Actor, campaign: CampaignView, run_id: int, made: Future[Preview], *, tried: bool) -> None:
+def _previewed(
+    actor: Actor, campaign: CampaignView, run_id: int, made: Future[Preview], key: str, *, tried: bool
+) -> None:
     preview = made.result()
     if not preview.open:
         st.info("No open sentence is left to suggest in: people have begun all of them.")
@@ -83,7 +90,7 @@ def _previewed(actor: Actor, campaign: CampaignView, run_id: int, made: Future[P
         st.caption("Keep the guidelines before the model suggests by them.")
     elif st.button(f"Suggest in {preview.open} open sentences", key=f"suggest-{run_id}", type="primary"):
         queue.start_job(shell.store(), actor, "score_pool", campaign.id, run_id=run_id)
-        del st.session_state[f"preview-{run_id}-{campaign.id}"]
+        del st.session_state[key]
         shell.note("The worker will pre-annotate the pool with this model.")
         st.rerun()
 
