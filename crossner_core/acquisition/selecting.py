@@ -44,6 +44,11 @@ class Member:
     weight: float = 1.0
     config: Any = None
 
+    @property
+    def words(self) -> str:
+        """The function's title, after its weight."""
+        return self.function.title if self.weight == 1 else f"{self.weight:g} × {self.function.title}"
+
 
 @dataclass(frozen=True)
 class Strategy:
@@ -67,6 +72,12 @@ class Strategy:
     def students(self) -> str:
         """The suffix after its functions."""
         return AND_GAZETTEER if self.gazetteer else SELF_TRAINING if self.self_training else ""
+
+    @property
+    def words(self) -> str:
+        """The strategy in words: its functions by their titles."""
+        titles = " + ".join(member.words for member in self.members)
+        return f"{titles}, {self.students}" if self.students else titles
 
     @property
     def needs(self) -> frozenset[str]:

@@ -56,7 +56,7 @@ GAZETTEER = register(
         id="gazetteer",
         title="Links and gazetteers",
         cost="under a millisecond; with an endpoint, its answer to every new name",
-        kinds={"link": "link", "page": "named before on the page", "dbpedia": "name in the text"},
+        kinds={"link": "link", "page": "named before on the page", "dbpedia": "gazetteer"},
         settings=GazetteerSettings,
         open=open_gazetteers,
     )

@@ -8,7 +8,7 @@ import { isProposedElsewhere, withIdentical, withoutIdentical } from "./identica
 const UNDO_STEPS = 200;
 const NO_RULES = { open: "ask", floor: 0 };
 
-/** State of one item, from what is stored for it; `rules` are the campaign's: open suggestions at submit, floor of *accept all*. */
+/** State of one item, from what is stored for it; `rules` are the campaign's: open suggestions at submit, floor of *accept all*, names of sources. */
 export function openItem(item, mode, titles = {}, stored = item.work, rules = NO_RULES) {
   const split = splitText(item.text, item.tokens);
   const state = {
@@ -62,6 +62,16 @@ export function openCount(state) {
 
 export function typeTitle(state, type) {
   return state.titles[type] ?? type;
+}
+
+/** The sources of suggestions in words: `model:run 3` is "model (run 3)". */
+export function sourceWords(state, sources) {
+  const named = sources.map((source) => {
+    const [kind, ...more] = source.split(":");
+    const name = state.rules.sources?.[kind] ?? kind;
+    return more.length ? `${name} (${more.join(":")})` : name;
+  });
+  return named.join(", ");
 }
 
 function words(state, span) {

@@ -2,7 +2,7 @@
 import { count, overlaps, sameBounds, sameSpan, splitText, surfaceOf } from "./tokens.js";
 import { addressesOf, linkIn, titleOf, titleOfResource } from "./links.js";
 import { alternatives, candidates, changesOf, emptyWork, isProposed, unconfirmed } from "./marks.js";
-import { focusedMark, selectionOf, typeTitle } from "./model.js";
+import { focusedMark, selectionOf, sourceWords, typeTitle } from "./model.js";
 import { reasonWords } from "./provenance.js";
 import { helpRows } from "./keys.js";
 import { scoreText } from "./sentence.js";
@@ -55,7 +55,7 @@ function suggestionLine(state, mark, run) {
   const known = mark.entity && !titleOfResource(mark.entity) ? `, as ${mark.entity}` : "";
   const hint = mark.kind === "unsure";
   return [
-    `${typeTitle(state, mark.type)}? ${hint ? "a hint of" : "suggested by"} ${mark.sources.join(", ")} ${scoreText(mark.score)}${known}`,
+    `${typeTitle(state, mark.type)}? ${hint ? "a hint of" : "suggested by"} ${sourceWords(state, mark.sources)} ${scoreText(mark.score)}${known}`,
     small(hint ? "take" : "accept", "Space", () => run({ do: "accept" })),
     small("drop", "⌫", () => run({ do: "remove" })),
     others > 0 && small(count(others, "other"), "↓", () => run({ do: "alternative", by: 1 })),
@@ -66,7 +66,7 @@ function spanLine(state, mark, run) {
   const first = state.mode === "check" && (state.item.first ?? []).find((one) => sameBounds(one, mark));
   const flag = state.work.flags.find((one) => sameSpan(one, mark));
   const source = candidates(state.item).find((one) => sameSpan(one, mark));
-  const how = `${ORIGINS[mark.origin] ?? ""}${mark.origin === "accepted" && source ? ` from ${source.sources.join(", ")}` : ""}`;
+  const how = `${ORIGINS[mark.origin] ?? ""}${mark.origin === "accepted" && source ? ` from ${sourceWords(state, source.sources)}` : ""}`;
   return [
     [typeTitle(state, mark.type), how].filter(Boolean).join(", "),
     state.mode === "check" && unconfirmed(state).some((one) => sameSpan(one, mark)) && small("confirm", "Space", () => run({ do: "accept" })),

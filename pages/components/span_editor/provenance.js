@@ -1,7 +1,7 @@
 // Why a span was marked: by whom, from which suggestion, and why annotator 2 has to confirm it. Pure.
 import { overlaps, sameSpan, surfaceOf } from "./tokens.js";
 import { reasonsOf, unconfirmed } from "./marks.js";
-import { focusedMark, selectionOf, typeTitle } from "./model.js";
+import { focusedMark, selectionOf, sourceWords, typeTitle } from "./model.js";
 
 const inPercent = (score) => `${Math.round(100 * score)} %`;
 
@@ -13,7 +13,7 @@ export function reasonWords(state, span) {
 /** How a span came about, in words. */
 export function originWords(state, { origin, imported, from, shown, own }) {
   if (imported) return "imported";
-  const sources = from ? `${from.sources.join(", ")} ${inPercent(from.score)}` : "a suggestion";
+  const sources = from ? `${sourceWords(state, from.sources)} ${inPercent(from.score)}` : "a suggestion";
   if (origin === "accepted") return `taken from ${sources}`;
   if (origin === "identical") return "marked with the same words in this sentence";
   if (origin === "confirmed") return "confirmed";

@@ -1,7 +1,7 @@
 // Draws the sentence: tokens, marks around them, the selection, jump hints, and the two annotators' lines.
 import { count, jumpHints, sameBounds, sameSpan } from "./tokens.js";
 import { isProposed, marksOf, reasonsOf, unconfirmed } from "./marks.js";
-import { focusedMark, selectionOf, typeTitle } from "./model.js";
+import { focusedMark, selectionOf, sourceWords, typeTitle } from "./model.js";
 import { choiceOf, unitExtent } from "./adjudicate.js";
 import { h } from "./dom.js";
 
@@ -89,7 +89,7 @@ function markAt(marks, index) {
 /** What a mark is, in words, for screen readers. */
 export function markWords(mark, state) {
   const title = typeTitle(state, mark.type);
-  if (isProposed(mark)) return `${mark.kind === "unsure" ? "hint" : "suggested"} ${title}, ${mark.sources.join(" and ")} ${scoreText(mark.score)}`;
+  if (isProposed(mark)) return `${mark.kind === "unsure" ? "hint" : "suggested"} ${title}, ${sourceWords(state, mark.sources)} ${scoreText(mark.score)}`;
   if (mark.kind === "gone") return `deleted ${title}`;
   const flagged = state.work.flags.some((flag) => sameSpan(flag, mark));
   if (isWanted(state, mark)) return `${title}, to confirm: ${reasonsOf(state.item, mark).join(", ")}`;
@@ -102,7 +102,7 @@ function isWanted(state, mark) {
 
 /** What a mark's caption says beside its type. */
 function captionMore(mark, state, was) {
-  if (isProposed(mark)) return `${mark.sources.join(", ")} ${scoreText(mark.score)}`;
+  if (isProposed(mark)) return `${sourceWords(state, mark.sources)} ${scoreText(mark.score)}`;
   if (state.work.flags.some((flag) => sameSpan(flag, mark))) return "flagged";
   return was ? `was ${typeTitle(state, was.type)}` : "";
 }

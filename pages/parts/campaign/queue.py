@@ -7,8 +7,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from crossner_core.acquisition.selecting import AND_GAZETTEER, RECOMMENDED, SELF_TRAINING
+from crossner_core.acquisition.selecting import AND_GAZETTEER, RECOMMENDED, SELF_TRAINING, without_idle_weights
 from crossner_core.acquisition.selecting import strategy as read_strategy
+from crossner_core.errors import InvalidConfig
 from pages import shell
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
@@ -28,7 +29,7 @@ _ROUNDS_IN_WORDS = 5
 _OWN = "own mixture"
 _NONE = "none: the order of import"
 _USUAL = read_strategy(RECOMMENDED)
-_WORDS = {_USUAL.functions: f"recommended: {_USUAL.functions}"}
+_WORDS = {_USUAL.functions: f"recommended: {read_strategy(_USUAL.functions).words}"}
 
 
 def state_line(actor: Actor, campaign: CampaignView) -> None:
@@ -66,7 +67,7 @@ def _cancel(actor: Actor, campaign: CampaignView, state: QueueState) -> None:
 def _rules_in_words(rules: RoundSettings, state: QueueState) -> str:
     parts = [f"{state.waiting:,} sentences wait", f"{state.gold:,} of the pool are gold to train on"]
     parts.append(
-        f"ordered by {rules.strategy}, {rules.random_share:.0%} by chance" if rules.strategy else "as imported"
+        f"ordered by {_words(rules.strategy)}, {rules.random_share:.0%} by chance" if rules.strategy else "as imported"
     )
     if state.under_way:
         parts.append(state.under_way)
@@ -92,7 +93,7 @@ def next_view(actor: Actor, campaign: CampaignView) -> None:
         shell.note("The worker will order the queue with the best available model.")
         st.rerun()
     rows = [
-        {"Place": number, "Sentence": sentence.text, "Chosen by": sentence.why}
+        {"Place": number, "Sentence": sentence.text, "Chosen by": _words(sentence.why)}
         for number, sentence in enumerate(upcoming, start=1)
     ]
     report = HtmlReport("What comes next", [campaign.name])
@@ -106,7 +107,9 @@ def next_view(actor: Actor, campaign: CampaignView) -> None:
     )
     brought = rounds.gold_by_choice(shell.store(), actor, campaign.id)
     if brought:
-        counts = ", ".join(f"{count:,} by {why}" for why, count in sorted(brought.items(), key=lambda pair: -pair[1]))
+        counts = ", ".join(
+            f"{count:,} by {_words(why)}" for why, count in sorted(brought.items(), key=lambda pair: -pair[1])
+        )
         st.caption(as_text(report.text(f"Gold so far: {counts}.", caption=True)))
     report_download(lambda: report, name=f"next-{campaign.id}")
 
@@ -129,6 +132,16 @@ def rounds_view(actor: Actor, campaign: CampaignView) -> None:
     report_download(lambda: report, name=f"rounds-{campaign.id}")
 
 
+def _words(chosen_by: str) -> str:
+    """Return what ordered sentences in words: a strategy, or what is no strategy as it stands."""
+    if not chosen_by:
+        return "–"
+    try:
+        return read_strategy(without_idle_weights(chosen_by)).words
+    except InvalidConfig:  # chance, import, or a function that is no longer there
+        return chosen_by
+
+
 def _row(round_: RoundView) -> dict[str, Any]:
     return {
         "Round": round_.id,
@@ -137,7 +150,7 @@ def _row(round_: RoundView) -> dict[str, Any]:
         "Gold": round_.gold,
         "Run": round_.run_id,
         "F1": None if round_.run_f1 is None else round(100 * round_.run_f1, 1),
-        "Strategy": round_.strategy or "–",
+        "Strategy": _words(round_.strategy),
         "Scored": round_.scored,
         "Ordered": round_.ordered,
         "Seconds": None if round_.seconds is None else round(round_.seconds),

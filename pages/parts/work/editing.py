@@ -16,6 +16,7 @@ from pages.components.span_editor import span_editor
 from pages.parts.work.opening import back_link
 from workbench.accounts.actors import Actor
 from workbench.campaigns.campaigns import CampaignView
+from workbench.data.searching import source_kinds
 from workbench.http.cookies import form_token
 from workbench.http.saves import address
 from workbench.labelling.screen import screen
@@ -41,7 +42,7 @@ def labelling_screen(
             "user": actor.id,
             "campaign": campaign.id,
             "mode": stage,
-            "rules": {"open": campaign.open_at_submit, "floor": campaign.accept_from},
+            "rules": {"open": campaign.open_at_submit, "floor": campaign.accept_from, "sources": source_kinds()},
             "empty": empty,
             "url": address(campaign.id, stage),
             "token": form_token(shell.session_token()),

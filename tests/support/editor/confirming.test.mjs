@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { originWords, reasonWords, whyLine } from "../../../pages/components/span_editor/provenance.js";
 import { unconfirmed } from "../../../pages/components/span_editor/marks.js";
-import { focusedMark } from "../../../pages/components/span_editor/model.js";
+import { focusedMark, openItem } from "../../../pages/components/span_editor/model.js";
 import { actionFor } from "../../../pages/components/span_editor/keys.js";
 import { buildItem, made, open, plain, run, span, type } from "./builders.mjs";
 
@@ -95,6 +95,9 @@ test("the line below says by whom, from what and why", () => {
   assert.equal(reasonWords(check(), FIRST[2]), "Bergen: rare: 1 time, doubted: 41 %");
   const words = (more) => originWords(check(), made(2, 4, "person", [], more));
   assert.equal(words({ origin: "accepted", from }), "taken from link, gazetteer 41 %");
+  const named = openItem(buildItem(), "check", {}, null, { open: "ask", floor: 0, sources: { model: "trained model", gazetteer: "names" } });
+  const told = { ...from, sources: ["model:run 3", "gazetteer", "stranger"] };
+  assert.equal(originWords(named, made(2, 4, "person", [], { from: told })), "taken from trained model (run 3), names, stranger 41 %");
   assert.equal(words({ origin: "identical", from }), "marked with the same words in this sentence");
   assert.equal(words({ origin: "new" }), "by hand");
   assert.equal(words({ origin: "new", shown: false }), "by hand, without suggestions");
