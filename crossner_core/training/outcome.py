@@ -58,7 +58,7 @@ def measure_run(
         steps=progress.step,
         seconds=progress.seconds,
         tokens_per_second=progress.tokens_per_second,
-        train_sentences=len(data.train),
+        train_sentences=len(data.train) if run.task.stage.train else 0,
         dev=dev,
         test=measured[0] if measured and data.test else None,
         confusion=measured[1] if measured else None,

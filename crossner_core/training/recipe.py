@@ -25,10 +25,12 @@ from crossner_core.type_maps import load_type_map
 
 _SOURCE = {"setting": tuple(id for id in setting_ids() if needs_source(id))}
 _STAGED = {"setting": ("pretrain_finetune", "transfer_self_training")}
+_SOURCE_FIRST = {"setting": (*_STAGED["setting"], "source_only")}
 _JOINT = {"setting": ("joint",)}
-_SOURCE_STAGE = {"setting": ("pretrain_finetune", "transfer_self_training", "joint")}
-# Joint training has one stage, at the source's rates.
-_NO_TARGET_STAGE = (_JOINT,)
+_SOURCE_STAGE = {"setting": (*_SOURCE_FIRST["setting"], "joint")}
+# These have one stage, at the source's rates.
+_SOURCE_ONLY = {"setting": ("source_only",)}
+_NO_TARGET_STAGE = (_JOINT, _SOURCE_ONLY)
 # Fields that only the target stage reads, or that only affect where it is computed.
 _TARGET = (
     "encoder",
@@ -121,7 +123,13 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
     max_epochs: int = option(
         16, "Maximum epochs over the target's training sentences.", min=1, max=10_000, unless=_NO_TARGET_STAGE
     )
-    patience: int = option(8, "Early stopping: epochs without a better dev F1 before the run stops.", min=1, max=10_000)
+    patience: int = option(
+        8,
+        "Early stopping: epochs without a better dev F1 before the run stops.",
+        min=1,
+        max=10_000,
+        unless=(_SOURCE_ONLY,),
+    )
     dev_every: int = option(
         3,
         "Epochs between evaluations on dev; the last epoch is always evaluated.",
@@ -194,7 +202,7 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
         min=0,
         max=2**31 - 1,
         group="source",
-        only=_STAGED,
+        only=_SOURCE_FIRST,
     )
     source_unmarked: str = option(
         "outside",
@@ -225,7 +233,7 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
         True,
         "Initialise the head weights of a type that the source lacks from those of its parent type.",
         group="source",
-        only=_STAGED,
+        only=_SOURCE_FIRST,
     )
     upsample: int = option(
         50,

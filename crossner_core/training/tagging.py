@@ -58,7 +58,7 @@ class TaggerTask(Task):
         self.dev_windows = predictor.encoder.windows([item.sentence for item in stage.dev])
         self.dev_gold = [tags_from_spans(item.spans, len(item.sentence.tokens)) for item in stage.dev]
         self._batches: tuple[int, list[list[int]]] | None = None
-        self.epoch_steps = len(self.epoch_batches(0))
+        self.epoch_steps = max(1, len(self.epoch_batches(0)))
 
     @property
     def plan(self) -> Plan:
@@ -82,7 +82,7 @@ class TaggerTask(Task):
         if self._batches is None or self._batches[0] != epoch:
             rng = np.random.default_rng([self.stage.seed, epoch])
             batches: list[list[int]] = []
-            while len(batches) < self.recipe.min_epoch_steps:
+            while self.lengths and len(batches) < self.recipe.min_epoch_steps:
                 batches.extend(shuffled_batches(self.lengths, self.stage.batch_size, rng))
             self._batches = epoch, batches
         return self._batches[1]

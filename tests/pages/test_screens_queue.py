@@ -47,7 +47,9 @@ def test_queue_screen_shows_what_comes_next_and_why(
     assert set(test.dataframe[0].value["Chosen by"]) == {"import"} and not test.button
     rounds.change_round_settings(store, admin, campaign_id, strategy="longest", random_share=0.25, retrain_every=50)
     test = _open(monkeypatch, store, "researcher", campaign_id, "Next")
-    assert "ordered by Longest sentences, 25% by chance" in _said(test) and "after 30 more gold sentences" in _said(test)
+    assert "ordered by Longest sentences, 25% by chance" in _said(test) and "after 30 more gold sentences" in _said(
+        test
+    )
     next(one for one in test.button if one.label == "Order the queue now").click().run()
     assert not test.exception and "Round 1 is queued" in _said(test)
     work(store, tmp_path / "home")

@@ -24,7 +24,8 @@ class Row:
     """One row: its changes to the recipe; `against` names the rows it is compared with.
 
     `published` gives F1 by corpus, `published_gains` the difference to the first of `against` if a paper prints only
-    that. A row of a curve has its `line` and its position `x` on it.
+    that. A row of a curve has its `line` and its position `x` on it. `sources` are source corpora with their weights,
+    if it names any here: a target is never its own source.
     """
 
     label: str
@@ -37,6 +38,12 @@ class Row:
     against: tuple[str, ...] = ()
     line: str = ""
     x: float | None = None
+    sources: Mapping[str, float] = field(default_factory=dict)
+
+
+def source_text(weights: Mapping[str, float]) -> str:
+    """Return source corpora as a recipe names them."""
+    return ", ".join(name if weight == 1 else f"{name}*{weight:g}" for name, weight in weights.items())
 
 
 def each_encoder(config: StudyConfig) -> list[tuple[str, str]]:
@@ -148,7 +155,8 @@ def overridden(config: StudyConfig, rows: Sequence[Row]) -> tuple[str, ...]:
 
 def own_changes(row: Row) -> dict[str, Any]:
     """Return what a row changes in the recipe, its encoder as it is named."""
-    return {**row.changes, **({"encoder": row.encoder} if row.encoder else {})}
+    own: dict[str, Any] = {"encoder": row.encoder} if row.encoder else {}
+    return {**row.changes, **own, **({"source": source_text(row.sources)} if row.sources else {})}
 
 
 # row label → corpus → seed → F1 in percent
@@ -163,6 +171,8 @@ def cell_of(config: StudyConfig, row: Row, corpus: str, seed: int) -> Cell:
     changes = own_changes(row)
     if row.encoder:
         changes["encoder"] = row.encoder.replace("{corpus}", corpus)
+    if row.sources:
+        changes["source"] = source_text({name: weight for name, weight in row.sources.items() if name != corpus})
     return Cell(corpus, replace(config.recipe_of(row.label, **changes), seed=seed), row.size, row.order)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined, source_text
 from crossner_core.experiments.study import StudyConfig
 from crossner_core.options.base import option
 from crossner_core.training.recipe import source_weights, type_entries
@@ -53,7 +53,7 @@ def _changes(config: SourcesLeftOutConfig, names: Sequence[str]) -> dict[str, st
     weights = source_weights(config.sources)
     changes = {
         "setting": config.setting,
-        "source": ", ".join(name if weights[name] == 1 else f"{name}*{weights[name]:g}" for name in names),
+        "source": source_text({name: weights[name] for name in names}),
     }
     parts = [part.strip() for part in str(config.recipe.get("source_types", "")).split(",") if part.strip()]
     kept = [part for part in parts if all(of in ("", *names) for _, of in type_entries(part))]

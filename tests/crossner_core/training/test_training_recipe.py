@@ -72,8 +72,8 @@ def test_recipe_and_results_import_without_torch() -> None:
 
 def test_setting_registry_names_the_known_ones() -> None:
     own = ("direct", "pretrain_finetune", "joint", "pdaln", "pdaln_unsupervised")
-    assert setting_ids() == (*own, "self_training", "transfer_self_training")
-    assert [needs_source(id) for id in setting_ids()] == [False, True, True, True, True, False, True]
+    assert setting_ids() == (*own, "self_training", "transfer_self_training", "source_only")
+    assert [needs_source(id) for id in setting_ids()] == [False, True, True, True, True, False, True, True]
     with pytest.raises(InvalidConfig, match="direct, pretrain_finetune, joint"):
         setting("sideways")
 

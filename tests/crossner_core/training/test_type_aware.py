@@ -141,3 +141,27 @@ def test_transfer_carries_what_belongs_to_no_type() -> None:
     assert torch.equal(model.text_side.weight, former.text_side.weight)
     assert torch.equal(model.head.weight[3:5], former.head.weight[1:3]) and not model.head.weight[1:3].any()
     assert tag_types(model.tags) == ("band", "person")
+
+
+def test_source_only_knows_a_target_by_its_words_before_its_first_sentence(tmp_path: Path) -> None:
+    news = SourceCorpus(ITEMS[:24], ITEMS[24:32], name="news", texts=TEXTS)
+    names = dict(zip(TYPES, AGAIN, strict=True))
+    target = tuple(
+        replace(item, spans=tuple(replace(span, type=names[span.type]) for span in item.spans)) for item in ITEMS
+    )
+    data = TrainingData(
+        train=target[:1], dev=target[24:32], test=target[32:], types=tuple(AGAIN), sources=(news,), texts=AGAIN
+    )
+    recipe = tiny_recipe(architecture="type_aware", setting="source_only", source_epochs=30, source_learning_rate=5e-3,
+                         source_head_learning_rate=1e-2, type_rows_dropout=0.8)  # fmt: skip
+    *_, last = train(recipe, data, checkpoint_dir=tmp_path / "run", source_cache=tmp_path, encoder=tiny_encoder())
+    result = last.result
+    assert result is not None and result.test is not None and result.test.f1 > 0.5
+    assert result.train_sentences == result.best_epoch == result.epochs == 0
+    assert "No target sentence was trained on." in result.notes
+    other = replace(data, train=target[1:9])
+    finetuned = replace(recipe, setting="pretrain_finetune")
+    assert source_key(recipe, other, "") == source_key(finetuned, data, "")  # one source checkpoint serves both
+    by_name = replace(recipe, architecture="tagger")
+    *_, last = train(by_name, data, checkpoint_dir=tmp_path / "by name", encoder=tiny_encoder())
+    assert last.result is not None and last.result.test is not None and last.result.test.f1 < 0.5

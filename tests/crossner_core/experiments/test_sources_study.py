@@ -1,0 +1,61 @@
+"""The study of many sources: by name and by description, before the first label and after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crossner_core.errors import InvalidConfig
+from crossner_core.experiments.running import run_study
+from crossner_core.experiments.study import StudyConfig, study
+from tests.support.study_builders import data_folder, small_config
+from tests.support.training_builders import save_encoder
+
+ID = "sources"
+
+
+def _config(**changes: Any) -> StudyConfig:
+    many = "conll2003*2, music, politics"
+    return study(ID).config(**{"corpora": ("music",), "seeds": (1,), "sources": many, "sizes": (0, 3), **changes})
+
+
+def test_a_target_is_never_its_own_source_and_zero_shot_has_no_target_stage() -> None:
+    cells = {
+        (cell.recipe.setting, cell.recipe.architecture, cell.recipe.type_texts, cell.size): cell.recipe.source
+        for cell in study(ID).cells(_config())
+    }
+    assert len(study(ID).cells(_config())) == 2 + 4 * 3 + 2
+    assert cells["source_only", "type_aware", "guidelines", None] == "conll2003*2, politics"
+    assert cells["transfer_self_training", "type_aware", "guidelines", 3] == "conll2003*2, politics"
+    assert ("source_only", "direct", "guidelines", None) not in cells
+
+
+def test_study_tells_types_that_sources_have_from_those_they_lack(tmp_path: Path) -> None:
+    data, encoder = data_folder(tmp_path / "corpora"), str(save_encoder(tmp_path / "tiny"))
+    methods, sizes = ("one source by name", "many by description"), ("0", "all sentences")
+    small = small_config(encoder, methods=methods, sizes=(0,), sources="conll2003, politics")
+    config = study(ID).config.from_dict(small)
+    *_, last = run_study(ID, config, data=data, out=tmp_path / "out")
+    assert last.result is not None and last.result.complete
+    scores, gains, kinds = last.result.tables
+    labels = [f"{method}, {size}" for method in methods for size in sizes]
+    assert [row[0] for row in scores.rows] == labels == [row[0] for row in kinds.rows]
+    assert [row[0] for row in gains.rows] == [f"{methods[1]}, {size} − {methods[0]}, {size}" for size in sizes]
+    for _, seen, near, unseen in kinds.rows:  # person and location; band by its parent; nothing else occurs
+        assert seen.n == near.n == 1 and unseen.n == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"source": "conll2003, politics"}, "name one corpus"),
+        ({"sources": "music"}, "without music itself none is left"),
+        ({"recipe": {"source": "politics"}}, "recipe sets source"),
+        ({"methods": ("by magic",)}, "choose"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidConfig, match=words):
+        study(ID).cells(_config(**changes))
