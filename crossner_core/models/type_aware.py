@@ -17,28 +17,33 @@ from crossner_core.models.registry import register
 from crossner_core.models.tagger import Tagger
 from crossner_core.options.type_aware import TypeAwareOptions
 
-_WHOLE = ("token_side.weight", "token_side.bias", "text_side.weight", "bias")
+_WHOLE = ("token_side.weight", "token_side.bias", "scale", "bias")
 """Parameters that belong to no type: a new head starts from all of them."""
+_SCALE = 16.0
+"""What a cosine is multiplied by at first: those of texts of one encoder differ by a few tenths."""
 
 
 @register("type_aware")
 class TypeAware(Tagger):
-    """Scores B- and I- of a type by a product of the token's vector and the type's text vector.
+    """Scores B- and I- of a type by the cosine of the token's vector and the type's text vector.
 
-    s(B-k) = (W_B h + b_B) · (√H P e_k) / √d + c_B + r_{B-k} · h, and so for I-; O has a row alone. The text vectors e
-    are the pre-trained encoder's and stay fixed, so they are computed once; r are the rows of a plain tagger, which
-    start at zero. A type that was in no source has a score before its first gold sentence. Source: the bi-encoders of
-    Zaratiana et al. 2024 (GLiNER) and Aly et al. 2021, over tags instead of spans.
+    s(B-k) = a_B cos(W_B h + b_B, e_k) + c_B + r_{B-k} · h, and so for I-; O has a row alone. The text vectors e are the
+    pre-trained encoder's and stay fixed, so they are computed once; W starts as the identity, since the token vectors
+    are of the same encoder. Nothing is learnt of the texts themselves: what was learnt with few types holds for others.
+    r are the rows of a plain tagger, which start at zero. A type that was in no source has a score before its first
+    gold sentence. Source: the bi-encoders of Zaratiana et al. 2024 (GLiNER) and Aly et al. 2021, over tags.
     """
 
     def __init__(self, encoder: Encoder, tags: Sequence[str], options: TypeAwareOptions) -> None:
         super().__init__(encoder, tags, options)
         self.options: TypeAwareOptions = options
-        size, hidden = options.type_size, encoder.hidden_size
+        hidden = encoder.hidden_size
+        self.token_side = nn.Linear(hidden, 2 * hidden)
         with torch.no_grad():
             self.head.weight[1:] = 0.0
-        self.token_side = nn.Linear(hidden, 2 * size)
-        self.text_side = nn.Linear(hidden, size, bias=False)
+            self.token_side.weight.copy_(torch.eye(hidden).repeat(2, 1))
+            self.token_side.bias.zero_()
+        self.scale = nn.Parameter(torch.full((2,), _SCALE))
         self.bias = nn.Parameter(torch.zeros(2))
         self.texts: Tensor
         self.known: Tensor
@@ -65,10 +70,10 @@ class TypeAware(Tagger):
     def scores(self, batch: Batch) -> Tensor:
         """Return unnormalised tag scores (B, W, K), in single precision."""
         hidden = self.dropout(self.token_vectors(batch))  # (B, W, H)
-        sides = self.token_side(hidden).unflatten(-1, (2, -1))  # (B, W, 2, D)
-        texts = self._chosen_texts()  # (T, H), of length 1: brought to the size of the encoder's vectors
-        meant = self.text_side(texts * texts.shape[-1] ** 0.5)  # (T, D)
-        products = sides @ meant.T / meant.shape[-1] ** 0.5 + self.bias.unsqueeze(1)  # (B, W, 2, T)
+        sides = self.token_side(hidden).unflatten(-1, (2, -1))  # (B, W, 2, H)
+        texts = self._chosen_texts()  # (T, H)
+        products = nn.functional.normalize(sides, dim=-1) @ texts.T  # (B, W, 2, T)
+        products = products * self.scale.unsqueeze(1) + self.bias.unsqueeze(1)
         rows = self.head(hidden)  # (B, W, K)
         own = rows[..., 1:]
         if self.training and self.options.type_rows:
@@ -80,7 +85,7 @@ class TypeAware(Tagger):
 
     def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Copy all that belongs to no type, then the rows of equally named types."""
-        if isinstance(other, TypeAware) and self.text_side.weight.shape == other.text_side.weight.shape:
+        if isinstance(other, TypeAware) and self.token_side.weight.shape == other.token_side.weight.shape:
             mine, theirs = self.state_dict(), other.state_dict()
             for name in _WHOLE:
                 mine[name].copy_(theirs[name])

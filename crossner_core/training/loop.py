@@ -252,6 +252,8 @@ class _Run:
         self, stage: Stage, encoder: Encoder, former: TokenTagger | None, described: Mapping[str, Tensor]
     ) -> TaskRun[TaggerTask]:
         meta = self._identity() | {"encoder": encoder.name, "encoder_hash": encoder.fingerprint, "name": self.name}
+        if described:
+            meta["texts"] = stage_texts(self.recipe, self.data, stage)
         parents = self.data.parents if self.recipe.inherit else None
         return begin_stage(self.recipe, stage, encoder, former, parents=parents, meta=meta, described=described)
 

@@ -50,9 +50,15 @@ def for_types(predictor: Predictor, pretrained: Encoder, texts: Texts) -> Predic
     model.describe(text_vectors(recipe, pretrained, texts))
     model.use_bf16 = predictor.model.use_bf16
     model.eval()
-    return Predictor(
-        model, predictor.encoder, tuple(texts), max_length=predictor.encoder.max_length, meta=dict(predictor.meta)
-    )
+    meta = {**predictor.meta, "texts": dict(texts)}
+    return Predictor(model, predictor.encoder, tuple(texts), max_length=predictor.encoder.max_length, meta=meta)
+
+
+def knows(predictor: Predictor, texts: Texts) -> bool:
+    """Return whether a type-aware tagger predicts just these types, and by these texts; an older one does not say."""
+    kept = predictor.meta.get("texts")
+    said = kept is None or {name: tuple(kept.get(name, ())) for name in predictor.types} == dict(texts)
+    return said and predictor.types == tuple(texts)
 
 
 @dataclass(frozen=True, slots=True)

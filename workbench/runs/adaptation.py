@@ -15,6 +15,7 @@ from db import dataset_rows, job_rows, layer_rows, run_rows, snapshot_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.training_tables import Job, Run
+from db.types import now
 from workbench.accounts.access import enter, enter_run
 from workbench.accounts.actors import SYSTEM, Actor, fresh, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
@@ -318,9 +319,15 @@ def _add(
 
 
 def _twin(session: Session, target: _Target, recipe: Recipe, size: int) -> int | None:
-    """Return a run of the same cell; one that uses the gazetteer differs if pre-annotation ran after it began."""
+    """Return a run of the same cell; one that uses the gazetteer differs if pre-annotation ran after it began.
+
+    One that reads a campaign's guidelines counts only if it waits: nobody knows what they were when it began.
+    """
     whole = size >= target.sentences
-    asked_in = target.campaign_id if recipe.uses_gazetteer and target.snapshot_id is not None else None
+    since = None
+    if target.campaign_id is not None and target.snapshot_id is not None:
+        asked = layer_rows.last_preannotated(session, target.campaign_id) if recipe.uses_gazetteer else None
+        since = now() if recipe.reads_texts else asked
     same = run_rows.twin(
         session,
         snapshot_id=target.snapshot_id,
@@ -328,7 +335,7 @@ def _twin(session: Session, target: _Target, recipe: Recipe, size: int) -> int |
         recipe_hash=recipe.hash,
         size=None if whole else size,
         order_seed=None if whole else recipe.seed,
-        since=layer_rows.last_preannotated(session, asked_in) if asked_in is not None else None,
+        since=since,
     )
     return same.id if same else None
 

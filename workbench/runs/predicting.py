@@ -63,20 +63,19 @@ def predictor_for(
     *,
     run_id: int,
     elsewhere: bool = False,
-    retold: bool = False,
 ) -> tuple[Predictor, tuple[str, ...]]:
     """Load a run's tagger for a campaign's types; return it with those it cannot predict.
 
-    A type-aware tagger predicts any type, by what the campaign's domain says of it: one trained `elsewhere`, one that
-    lacks a type, and any where the texts are `retold`. Another tagger must know the campaign's types: raises
+    A type-aware tagger predicts any type, by what the campaign's domain says of it: one trained `elsewhere`, and one
+    that knows other types or other texts of them. Another tagger must know the campaign's types: raises
     CheckpointError.
     """
     from crossner_core.training.predictor import load_tagger
-    from crossner_core.training.zero_shot import for_types
+    from crossner_core.training.zero_shot import for_types, knows
 
-    predictor = load_tagger(folder)
-    if predictor.recipe.reads_texts and (elsewhere or retold or predictor.types != domain.type_names):
-        return for_types(predictor, encoder(predictor.recipe.encoder), texts_of(domain)), ()
+    predictor, texts = load_tagger(folder), texts_of(domain)
+    if predictor.recipe.reads_texts and (elsewhere or not knows(predictor, texts)):
+        return for_types(predictor, encoder(predictor.recipe.encoder), texts), ()
     if elsewhere:
         raise CheckpointError(
             f"Run {run_id} is not of this campaign, and its architecture knows its own types alone; choose a run of "

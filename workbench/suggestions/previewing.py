@@ -73,7 +73,6 @@ def preview(
         load_encoder,
         run_id=run_id,
         elsewhere=run.campaign_id != campaign_id,
-        retold=guidelines is not None,
     )
     chosen = [sentence for _, sentence in queue[:SENTENCES]]
     predicted = predictor.predict(chosen)

@@ -57,6 +57,13 @@ def test_a_known_type_keeps_what_it_learnt(tagger: Predictor) -> None:
     assert same.predict_spans(test) == tagger.predict_spans(test)
 
 
+def test_a_tagger_says_by_which_texts_it_knows_its_types(tagger: Predictor) -> None:
+    assert zero_shot.knows(tagger, TEXTS)
+    assert not zero_shot.knows(tagger, {**TEXTS, "band": ("marble toured",)})
+    assert not zero_shot.knows(tagger, {name: TEXTS[name] for name in reversed(TEXTS)})
+    assert zero_shot.knows(zero_shot.for_types(tagger, tiny_encoder(), AGAIN), AGAIN)
+
+
 def test_measuring_leaves_types_out(tagger: Predictor) -> None:
     whole = zero_shot.measure(tagger, ITEMS[32:])
     part = zero_shot.measure(tagger, ITEMS[32:], ("band",))
@@ -137,8 +144,9 @@ def test_transfer_carries_what_belongs_to_no_type() -> None:
     assert isinstance(model, TypeAware) and isinstance(former, TypeAware)
     with torch.no_grad():
         former.head.weight.normal_()
+        former.token_side.weight.normal_()
     assert model.copy_shared_tags(former) == ("O", "B-person", "I-person")
-    assert torch.equal(model.text_side.weight, former.text_side.weight)
+    assert torch.equal(model.token_side.weight, former.token_side.weight)
     assert torch.equal(model.head.weight[3:5], former.head.weight[1:3]) and not model.head.weight[1:3].any()
     assert tag_types(model.tags) == ("band", "person")
 

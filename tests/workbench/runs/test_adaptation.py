@@ -97,6 +97,21 @@ def test_cell_that_hears_a_gazetteer_is_another_once_more_was_suggested(store: S
     assert [(point.size, point.n) for point in series.points] == [(10, 1)]  # the newest counts
 
 
+def test_cell_that_reads_guidelines_is_trained_again_unless_it_waits(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    snapshot = snapshots.freeze(store, admin, campaign_with_gold(store, admin))
+    recipe = recipe_here(tmp_path, max_epochs=1, architecture="type_aware")
+
+    def start() -> int:
+        return adaptation.start_few_shot(
+            store, admin, snapshot_id=snapshot.id, recipe=recipe, sizes=(10,), seeds=(1,)
+        ).started
+
+    assert [start(), start()] == [1, 0]
+    work(store, tmp_path / "home")
+    assert [start(), start()] == [1, 0]
+
+
 def test_adaptation_few_shot_reuses_cells_and_draws_a_curve(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign_with_gold(store, admin)
