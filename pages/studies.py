@@ -22,9 +22,10 @@ encoder, seeds, recipe and machine.
 **Results of this project** come with the workbench: they were measured by the command that stands below them. **What
 the papers print** are their figures, with the table they are from.
 
-**Run** queues the study for the worker. It is run on data sets that are kept under Sentences, or on the corpora of the
-data folder (`CROSSNER_DATA`), which has a folder for each, with train, dev and test files. Rounds, runs, suggestions
-and label reviews have priority over a study, which resumes afterwards; a second `workbench worker` does both at once.
+**Run** queues the study for the worker. It is run on data sets that are kept under Sentences and the gold of campaigns,
+or on the corpora of the data folder (`CROSSNER_DATA`), which has a folder for each, with train, dev and test files and,
+if its types have guidelines, `domain.toml`. Rounds, runs, suggestions and label reviews
+have priority over a study, which resumes afterwards; a second `workbench worker` does both at once.
 On the command line: `workbench study run STUDY`.
 """
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from crossner_core.domains import builtin_domains, load_domain
+from crossner_core.domains import Domain, builtin_domains, load_domain, parse_domain
 from crossner_core.domains.texts import texts_of
 from crossner_core.errors import BadInput
 from crossner_core.experiments.few_shot import nested_subsets
@@ -28,7 +28,8 @@ from crossner_core.training.sources import prepared
 from crossner_core.type_maps import TypeMap, load_type_map
 
 SPLITS = ("train", "dev", "test")
-OWN_TYPE_MAP = "type_map.toml"  # in a corpus's folder: its own type map
+OWN_TYPE_MAP, OWN_DOMAIN = "type_map.toml", "domain.toml"
+"""In a corpus's folder: its own type map, and the domain that its types are of."""
 _STEMS = {
     "train": ("train", "all"),
     "dev": ("dev", "devel", "valid", "validation", "testa"),
@@ -152,8 +153,8 @@ def read_corpus(id: str, root: str | Path) -> Corpus:
         )
     files = split_files(folder, id)
     stamps = tuple((str(path), *_stamp(path)) for paths in files.values() for path in paths)
-    own = folder / OWN_TYPE_MAP
-    return _read(id, folder, (*stamps, (str(own), *_stamp(own))) if own.is_file() else stamps)
+    own = [path for path in (folder / OWN_TYPE_MAP, folder / OWN_DOMAIN) if path.is_file()]
+    return _read(id, folder, (*stamps, *((str(path), *_stamp(path)) for path in own)))
 
 
 def read_sources(recipe: Recipe, target: str, root: str | Path) -> tuple[SourceCorpus, ...]:
@@ -166,7 +167,7 @@ def read_sources(recipe: Recipe, target: str, root: str | Path) -> tuple[SourceC
 def _read(id: str, folder: Path, stamps: tuple[tuple[str, int, int], ...]) -> Corpus:
     """Read a corpus; `stamps` make the cache notice changed files."""
     entry = _KNOWN.get(id, _Entry(domain=id if id in builtin_domains() else ""))
-    domain, type_map = load_domain(entry.domain) if entry.domain else None, _type_map(folder, entry)
+    domain, type_map = _domain(folder, entry), _type_map(folder, entry)
     options: dict[str, Any] = type_map.options if type_map else {}
     if domain is not None:
         options["types"] = domain.type_names
@@ -259,6 +260,13 @@ def _duplicates(parts: Mapping[str, Sequence[LabelledSentence]]) -> dict[str, in
     pairs = (("train", "dev"), ("train", "test"), ("dev", "test"))
     seen = {split: set(rows) for split, rows in words.items()}
     return {f"{first}→{later}": sum(row in seen[first] for row in words[later]) for first, later in pairs}
+
+
+def _domain(folder: Path, entry: _Entry) -> Domain | None:
+    own = folder / OWN_DOMAIN
+    if own.is_file():
+        return parse_domain(own.read_text(encoding="utf-8"), origin=str(own))
+    return load_domain(entry.domain) if entry.domain else None
 
 
 def _type_map(folder: Path, entry: _Entry) -> TypeMap | None:

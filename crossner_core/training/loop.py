@@ -142,8 +142,7 @@ class _Run:
         self.trouble = ""
         self.before = _Before(notes=[note for stage in self.stages for note in stage.notes])
         self.before.notes += source_warnings(data.sources, data.types, recipe) if data.sources else ()
-        if not data.dev:
-            epochs = self.stages[-1].epochs
+        if not data.dev and (epochs := self.stages[-1].epochs):
             self.before.notes.append(f"No dev data: trained for a fixed {epochs} epochs; the last one is kept.")
         self._check_parts()
 

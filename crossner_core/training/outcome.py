@@ -36,7 +36,9 @@ def measure_run(
     best, epochs = run.task.best_epoch(progress), progress.step // run.task.epoch_steps
     patience = run.task.stage.patience
     words = _WORDS[outcome].format(patience=patience, best=best, epochs=epochs, trouble=trouble)
-    if outcome == "all_epochs" and best is not None:
+    if not run.task.stage.epochs:
+        words = "No target sentence was trained on."
+    elif outcome == "all_epochs" and best is not None:
         words += f" Epoch {best} was best on dev and is kept."
     dev = run.best_scores if usable else None
     on_dev, on_test = (read(predictor, items if usable else ()) for items in (data.dev, data.test))

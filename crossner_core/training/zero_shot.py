@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from crossner_core.command_line import SeveralValuesCommand, flag, new_app, run_app
 from crossner_core.domains import load_domain
@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from crossner_core.training.descriptions import Texts
     from crossner_core.training.predictor import Predictor
 
+UNIVERSAL: Mapping[str, Any] = {
+    "architecture": "type_aware",
+    "setting": "source_only",
+    "source_unmarked": "unknown",
+    "source_temperature": 2.0,
+    "source_epochs": 3,
+    "source_learning_rate": 1e-4,
+    "source_head_learning_rate": 1e-3,
+}
+"""The recipe of a tagger for any types, apart from its sources."""
 app = new_app()
 
 

@@ -11,7 +11,7 @@ from crossner_core.command_line import OptionsCommand
 from crossner_core.training.recipe import Recipe
 from workbench.commands import common
 from workbench.commands.common import CampaignName, MaybeCampaign, MaybeDataset
-from workbench.commands.recipe_options import takes_recipe
+from workbench.commands.recipe_options import takes_changes, takes_recipe
 
 Snapshot = Annotated[str | None, typer.Option(help="Beginning of a snapshot's hash. Default: freeze the gold now.")]
 Wait = Annotated[
@@ -26,6 +26,7 @@ def add_to(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(snapshot)
     app.command(cls=OptionsCommand)(run)
+    app.command(cls=OptionsCommand)(universal)
     app.command("few-shot", cls=OptionsCommand)(few_shot)
     app.command()(runs)
     app.command()(curve)
@@ -61,6 +62,36 @@ def run(
     target = _target(campaign, dataset, snapshot)
     run_id = adaptation.start_run(common.PLACE.store, common.PLACE.actor, **target, recipe=recipe, size=size)
     typer.echo(f"Run {run_id} is queued.")
+    return _wait([run_id]) if wait else common.left_to_worker()
+
+
+@takes_changes
+def universal(
+    changes: dict[str, Any],
+    dataset: Annotated[str, typer.Argument(help="Data set to measure on: none of its sentences is trained on.")],
+    leave_out: Annotated[
+        list[str] | None, typer.Option(help="Another data set, or gold:NUMBER of a campaign, not to train on; repeat.")
+    ] = None,
+    wait: Wait = False,
+) -> int:
+    """Train a tagger for any entity types, by their descriptions, on all other data sets and campaigns' gold.
+
+    It suggests in any campaign, before its first label, by its guidelines.
+    """
+    from crossner_core.errors import NotFound
+    from crossner_core.training.zero_shot import UNIVERSAL
+    from workbench.data import datasets
+    from workbench.runs import adaptation, source_corpora
+
+    store, actor = common.PLACE.store, common.PLACE.actor
+    target, out = datasets.get_dataset(store, actor, dataset), leave_out or []
+    names = [source.name for source in source_corpora.list_sources(store, actor)]
+    if unknown := [name for name in out if name not in names]:
+        raise NotFound(f"There is no source {', '.join(unknown)} to leave out; those here are {', '.join(names)}.")
+    sources = ", ".join(name for name in names if name not in (target.name, *out))
+    recipe = Recipe.from_dict({"source": sources, **UNIVERSAL, **changes})
+    run_id = adaptation.start_run(store, actor, dataset_id=target.id, recipe=recipe)
+    typer.echo(f"Run {run_id} is queued: {recipe.source}, measured on {target.name}.")
     return _wait([run_id]) if wait else common.left_to_worker()
 
 

@@ -155,7 +155,7 @@ def choices(store: Store, actor: Actor, id: str, *, from_store: bool = False) ->
     """Return what the study can be run on here: corpora of the data folder, or data sets of the store."""
     admit(store, actor, *OVERSEERS)
     data = None if from_store else settings_of(store).data
-    ids = study_data.dataset_corpora(store, actor) if from_store else corpus_ids(data) if data is not None else ()
+    ids = study_data.store_corpora(store, actor) if from_store else corpus_ids(data) if data is not None else ()
     known = known_study(id)
     return StudyChoices(data, known.corpora, ids, known.config)
 
@@ -227,7 +227,7 @@ def start_study(
     known = known_study(id)
     checked_section(section)
     config = known.config.from_dict(values)
-    folder = study_data.write_datasets(store, actor) if from_store else _data_folder(data or settings.data)
+    folder = study_data.write_corpora(store, actor) if from_store else _data_folder(data or settings.data)
     _require_corpora(known, config, folder)
     whole = _whole(known, config, corpus_ids(folder))
     _require_sources(known.cells(whole), folder)  # invalid rows are reported now, not by the worker

@@ -19,13 +19,14 @@ def source_only(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
 
     Types that the source shares by name have its rows; an architecture that reads texts knows the others by theirs, any
     other architecture does not know them. Dev sentences only calibrate.
+    The tagger keeps the rows of the sources' other types, for whoever it is applied to next.
     """
     source, _ = pretrain_finetune(recipe, data)
     target = Stage(
         phase="target",
         train=(),
         dev=data.dev,
-        types=data.types,
+        types=(*data.types, *(name for name in source.types if name not in data.types)),
         scored=len(data.types),
         learning_rate=0.0,
         head_learning_rate=0.0,
@@ -35,6 +36,5 @@ def source_only(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
         patience=0,
         seed=recipe.seed,
         measure_first=True,
-        notes=("No target sentence was trained on.",),
     )
     return source, target

@@ -34,7 +34,7 @@ def start_view(actor: Actor, one: StudyView) -> None:
         return
     from_store = options.data is None
     absent = f" Missing of the study's own corpora: {', '.join(options.absent)}." if options.absent else ""
-    where = "the data sets under Sentences" if from_store else str(options.data)
+    where = "the data sets under Sentences and the gold of campaigns" if from_store else str(options.data)
     st.caption(as_text(f"Corpora are read from {where}.{absent}"))
     key = f"study-{one.id}"
     usual = [id for id in options.usual if id in options.there]
@@ -89,7 +89,7 @@ def _corpora(actor: Actor, study: StudyView) -> StudyChoices | None:
     places = {"Data sets": sets, "Data folder": folder}
     filled = {name: options for name, options in places.items() if options.there}
     if not filled:
-        st.info("There is nothing to train on yet. Add a data set with train, dev and test under Sentences, Data sets.")
+        st.info("There is nothing to train on yet. Add a data set under Sentences, Data sets, or adjudicate gold.")
         where = f"There is no corpus in {folder.data}" if folder.data else "CROSSNER_DATA names no folder of corpora"
         st.caption(as_text(f"{where}; it would have a folder for each corpus, with train, dev and test files."))
         return None

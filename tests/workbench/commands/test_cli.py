@@ -233,6 +233,18 @@ def test_cli_trains_and_predicts(run: Run, tmp_path: Path) -> None:
     assert ok(run("predict", str(text), "--checkpoint", str(checkpoint))) == tagged
 
 
+def test_cli_trains_for_any_types_on_everything_but_the_target(run: Run, tmp_path: Path) -> None:
+    recipe = with_own_dataset(run, tmp_path)
+    for name in ("press", "radio"):
+        ok(run("import", str(tmp_path / "own"), "--dataset", name))
+    flags = ("--recipe", str(recipe), "--source-epochs", "1", "--device", "cpu", "--wait")
+    code, _, err = run("universal", "own", "--leave-out", "nowhere", *flags)
+    assert code == 2 and "There is no source nowhere to leave out; those here are own, press, radio." in err
+    out = ok(run("universal", "own", "--leave-out", "radio", *flags))
+    assert "Run 1 is queued: press, measured on own." in out and "run 1 done" in out
+    assert "source_only" in ok(run("runs", "-d", "own")) or "Source only" in ok(run("runs", "-d", "own"))
+
+
 def test_cli_refuses_flags_of_another_kind_of_target(run: Run, tmp_path: Path) -> None:
     with_own_dataset(run, tmp_path)
     for command in ("run", "few-shot"):

@@ -14,10 +14,12 @@ import pytest
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotAllowed, NotFound
 from crossner_core.experiments import running
+from crossner_core.experiments.corpora import read_corpus
 from crossner_core.experiments.results import read_study
 from crossner_core.experiments.training_cells import CellEvent
 from db import job_rows
 from db.engine import Store
+from tests.support.campaigns import campaign_with_gold
 from tests.support.corpus_builders import make_corpus
 from tests.support.study_builders import data_folder, made_result, small_config
 from tests.support.training_builders import save_encoder
@@ -29,7 +31,7 @@ from workbench.data.datasets import import_dataset
 from workbench.jobs import lease, queue
 from workbench.jobs.context import Claimed, JobContext
 from workbench.jobs.kinds import study
-from workbench.runs import studies
+from workbench.runs import studies, study_data
 
 
 @pytest.fixture
@@ -382,3 +384,18 @@ def test_study_commands_list_run_and_show(
     ):
         code, _, err = run(*arguments)
         assert code == 2 and said in err and err.count("\n") == 1, (arguments, err)
+
+
+def test_study_runs_on_the_gold_of_campaigns_with_their_guidelines(store: Store, actor: Actor, home: Path) -> None:
+    campaign_id = campaign_with_gold(store, actor)
+    name = campaigns.get_campaign(store, actor, campaign_id).name
+    there = studies.choices(store, actor, "transfer", from_store=True).there
+    assert there == (f"{name}-gold",)
+    folder = study_data.write_corpora(store, actor)
+    corpus = read_corpus(there[0], folder)
+    assert corpus.types == load_domain("music").type_names and corpus.texts["band"][0] == "band"
+    assert study_data.write_corpora(store, actor) == folder
+    kind = corpus.types[0]
+    campaigns.set_guidelines(store, actor, campaign_id, {kind: "Mark what is played."})
+    retold = read_corpus(there[0], study_data.write_corpora(store, actor))
+    assert retold.train == corpus.train and retold.texts[kind][-1].endswith("Mark what is played.")

@@ -38,7 +38,8 @@ def train_run(context: JobContext, _payload: Fields) -> Outcome:
         run = run_rows.get(session, run_id)
         keeps_weights = run is None or run.size is None
     require_space(checkpoints)
-    log = RunLog(context, run_id, [(stage.phase, stage.epochs) for stage in setting(recipe.setting).plan(recipe, data)])
+    stages = setting(recipe.setting).plan(recipe, data)
+    log = RunLog(context, run_id, [(stage.phase, stage.epochs) for stage in stages if stage.epochs])
     start = partial(
         train,
         recipe,
