@@ -67,8 +67,8 @@ def for_types(predictor: Predictor, pretrained: Encoder, texts: Texts) -> Predic
 def knows(predictor: Predictor, texts: Texts) -> bool:
     """Return whether a type-aware tagger predicts just these types, and by these texts; an older one does not say."""
     kept = predictor.meta.get("texts")
-    said = kept is None or {name: tuple(kept.get(name, ())) for name in predictor.types} == dict(texts)
-    return said and predictor.types == tuple(texts)
+    same_texts = kept is None or {name: tuple(kept.get(name, ())) for name in predictor.types} == dict(texts)
+    return same_texts and predictor.types == tuple(texts)
 
 
 @dataclass(frozen=True, slots=True)

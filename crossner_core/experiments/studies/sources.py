@@ -123,13 +123,13 @@ def _kinds_table(config: SourcesConfig, inputs: Inputs) -> Table:
     for row in rows(config):
         by_kind: dict[str, list[float]] = {SEEN: [], NEAR: [], UNSEEN: []}
         for seed in config.seeds:
-            found: dict[str, list[float]] = {kind: [] for kind in by_kind}
+            of_seed: dict[str, list[float]] = {kind: [] for kind in by_kind}
             for corpus, of in kinds.items():
                 result = inputs.results.get(cell_of(config, row, corpus, seed))
                 for name, score in result.test.per_type.items() if result is not None else ():
                     if score.support:
-                        found[of[name]].append(100 * score.f1)
-            for kind, values in found.items():
+                        of_seed[of[name]].append(100 * score.f1)
+            for kind, values in of_seed.items():
                 by_kind[kind] += [sum(values) / len(values)] if values else []
         if any(by_kind.values()):
             lines.append((row.label, *(summary(values) for values in by_kind.values())))

@@ -389,13 +389,13 @@ def test_study_commands_list_run_and_show(
 def test_study_runs_on_the_gold_of_campaigns_with_their_guidelines(store: Store, actor: Actor, home: Path) -> None:
     campaign_id = campaign_with_gold(store, actor)
     name = campaigns.get_campaign(store, actor, campaign_id).name
-    there = studies.choices(store, actor, "transfer", from_store=True).there
-    assert there == (f"{name}-gold",)
+    (id,) = studies.choices(store, actor, "transfer", from_store=True).there
+    assert id == f"{name}-gold"
     folder = study_data.write_corpora(store, actor)
-    corpus = read_corpus(there[0], folder)
+    corpus = read_corpus(id, folder)
     assert corpus.types == load_domain("music").type_names and corpus.texts["band"][0] == "band"
     assert study_data.write_corpora(store, actor) == folder
     kind = corpus.types[0]
     campaigns.set_guidelines(store, actor, campaign_id, {kind: "Mark what is played."})
-    retold = read_corpus(there[0], study_data.write_corpora(store, actor))
+    retold = read_corpus(id, study_data.write_corpora(store, actor))
     assert retold.train == corpus.train and retold.texts[kind][-1].endswith("Mark what is played.")
