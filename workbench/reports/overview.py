@@ -20,7 +20,7 @@ from workbench.data.values import spans_of
 from workbench.labelling.adjudication import ParkedView, parked_views
 from workbench.reports.effort import Effort, PersonRow, efforts, person_rows
 from workbench.reports.figures import Acceptance, Figure, Material, acceptance, four_figures
-from workbench.runs.source_corpora import Lent, lent
+from workbench.reports.lending import Lent, lent
 from workbench.suggestions.proposing import shown_to_people
 
 Submitted = dict[str, dict[int, tuple[SentenceRow, Annotation]]]

@@ -13,7 +13,7 @@ from crossner_core.training.recipe import APART, Recipe, source_weights, type_en
 from crossner_core.training.settings.registry import needs_source
 from crossner_core.training.sources import prepared
 from crossner_core.type_maps import load_type_map
-from db import campaign_rows, dataset_rows, run_rows, snapshot_rows
+from db import campaign_rows, dataset_rows, snapshot_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.training_tables import Dataset, Snapshot
@@ -26,6 +26,8 @@ from workbench.data.snapshots import content_of, freeze_gold
 
 GOLD, FROZEN = "gold:", "snapshot:"
 """`gold:3` is the gold of campaign 3 as it is now, `snapshot:HASH` gold that was frozen."""
+GOLD_WORD = " · gold"
+"""What follows a campaign's name where its gold is a source."""
 _SHOWN = 12
 
 
@@ -35,19 +37,6 @@ class Source:
 
     name: str
     words: str
-
-
-@dataclass(frozen=True, slots=True)
-class Lent:
-    """The sentences that a run had from other campaigns, by their names."""
-
-    run_id: int
-    campaigns: tuple[tuple[str, int], ...]
-
-    @property
-    def sentences(self) -> int:
-        """How many they are in all."""
-        return sum(count for _, count in self.campaigns)
 
 
 def list_sources(store: Store, actor: Actor, *, without_campaign: int | None = None) -> tuple[Source, ...]:
@@ -117,21 +106,10 @@ def source_words(session: Session, names: Sequence[str]) -> dict[str, str]:
         rows = snapshot_rows.by_prefix(session, prefix=name.removeprefix(FROZEN)) if name.startswith(FROZEN) else []
         campaign = campaign_rows.find(session, rows[0].campaign_id) if rows else None
         if campaign is not None:
-            words[name] = f"{campaign.name} · gold"
+            words[name] = f"{campaign.name}{GOLD_WORD}"
         else:
-            words[name] = "a deleted campaign · gold" if name.startswith(FROZEN) else f"{name} · data set"
+            words[name] = f"a deleted campaign{GOLD_WORD}" if name.startswith(FROZEN) else f"{name} · data set"
     return words
-
-
-def lent(session: Session, campaign_id: int) -> Lent | None:
-    """Return what other campaigns' gold lent to a campaign's best model; None if that has none of it."""
-    run = run_rows.best_done(session, campaign_id=campaign_id)
-    lines = [line for line in (run.result or {}).get("sources", ()) if line["name"].startswith(FROZEN)] if run else []
-    if run is None or not lines:
-        return None
-    words = source_words(session, [line["name"] for line in lines])
-    named = tuple((words[line["name"]].removesuffix(" · gold"), int(line["sentences"])) for line in lines)
-    return Lent(run.id, named)
 
 
 def domain_of_source(session: Session, corpus: Dataset | Snapshot) -> Domain | None:

@@ -35,6 +35,9 @@ def progress_view(actor: Actor, campaign: CampaignView, found: Overview, report:
     if found.lent:
         each = ", ".join(f"{name} {count:,}" for name, count in found.lent.campaigns)
         line = f"Other campaigns lent its model (run {found.lent.run_id}) {found.lent.sentences:,} sentences: {each}"
+        if (saved := found.lent.saved) is not None:
+            least = "at least " if saved.at_least else ""
+            line += f". Without them its F1 takes {least}{saved.sentences:,} more gold sentences of this campaign"
         st.caption(as_text(report.text(line, caption=True)))
     stages = pd.DataFrame(
         [

@@ -1,0 +1,76 @@
+"""What other campaigns' gold lent to a campaign's model, and how many of its own sentences that saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from crossner_core.experiments.few_shot import CurvePoint, aggregate
+from db import run_rows
+from db.engine import Session
+from db.training_tables import Run
+from workbench.reports.curves import recipe_family
+from workbench.runs.source_corpora import FROZEN, GOLD_WORD, source_words
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Gold sentences that a model needs more without other campaigns; with `at_least`, none was trained on enough."""
+
+    sentences: int
+    at_least: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """The sentences that a run had from other campaigns, by their names; `saved` where runs without them tell."""
+
+    run_id: int
+    campaigns: tuple[tuple[str, int], ...]
+    saved: Saved | None = None
+
+    @property
+    def sentences(self) -> int:
+        """How many they are in all."""
+        return sum(count for _, count in self.campaigns)
+
+
+def lent(session: Session, campaign_id: int) -> Lent | None:
+    """Return what other campaigns' gold lent to a campaign's best model; None if that has none of it."""
+    run = run_rows.best_done(session, campaign_id=campaign_id)
+    lines = [line for line in (run.result or {}).get("sources", ()) if line["name"].startswith(FROZEN)] if run else []
+    if run is None or not lines:
+        return None
+    words = source_words(session, [line["name"] for line in lines])
+    named = tuple((words[line["name"]].removesuffix(GOLD_WORD), int(line["sentences"])) for line in lines)
+    return Lent(run.id, named, _saved(run, run_rows.listed(session, campaign_id=campaign_id, states=("done",))))
+
+
+def _saved(run: Run, others: Sequence[Run]) -> Saved | None:
+    """Compare a run with the best method without other campaigns; None where none was trained on several sizes."""
+    measure = "test_f1" if run.test_f1 is not None else "dev_f1"
+    goal = getattr(run, measure)
+    by_method: dict[str, list[tuple[int, float]]] = {}
+    for other in others:
+        f1 = getattr(other, measure)
+        if f1 is not None and FROZEN not in str(other.recipe.get("source", "")):
+            by_method.setdefault(recipe_family(other.recipe), []).append((other.training_sentences, float(f1)))
+    curves = [points for points in map(aggregate, by_method.values()) if len(points) > 1]
+    if goal is None or not curves:
+        return None
+    reached = [size for size in (sentences_for(points, goal) for points in curves) if size is not None]
+    most = min(reached) if reached else max(points[-1].size for points in curves)
+    return Saved(max(0, round(most) - run.training_sentences), at_least=not reached)
+
+
+def sentences_for(points: Iterable[CurvePoint], goal: float) -> float | None:
+    """Return at how many sentences a curve first reaches an F1, between its points on a line; None if it does not."""
+    before: CurvePoint | None = None
+    for point in points:
+        if point.mean >= goal:
+            if before is None or point.mean == before.mean:
+                return point.size
+            share = (goal - before.mean) / (point.mean - before.mean)
+            return before.size + share * (point.size - before.size)
+        before = point
+    return None
