@@ -24,15 +24,6 @@ class TypeAwareOptions(TaggerOptions):
         only=_ONLY,
         later=True,
     )
-    type_size: int = option(
-        256,
-        "Size of the space in which tokens and descriptions are compared.",
-        min=8,
-        max=4096,
-        group="model",
-        only=_ONLY,
-        later=True,
-    )
     type_rows: bool = option(
         True,
         "Learn weights of its own for each type besides its description; a type that was never seen has none.",

@@ -61,6 +61,8 @@ SOURCE_MAPS = ("name", "parent")
 APART = "@"
 """Between a type and its source: the name of a type that is kept apart from others of that name."""
 _TIMES = re.compile(r"\d{1,3}(\.\d{1,4})?")
+# Fields that stored recipes may have and that no longer mean anything.
+_RETIRED = frozenset({"type_size"})
 # Prefix of options for students, which follow the target stage.
 _STUDENT = "self_training_"
 
@@ -297,10 +299,10 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
     def from_dict(cls, values: Mapping[str, Any]) -> Recipe:
         """Build a recipe; an unknown key raises InvalidConfig and names the valid ones."""
         known = {spec.name for spec in fields(cls)}
-        unknown = sorted(set(values) - known)
+        unknown = sorted(set(values) - known - _RETIRED)
         if unknown:
             raise InvalidConfig(f"Unknown recipe field {', '.join(unknown)}; valid are {', '.join(sorted(known))}.")
-        return cls(**values)
+        return cls(**{name: value for name, value in values.items() if name in known})
 
 
 def source_names(source: str) -> tuple[str, ...]:
@@ -369,6 +371,7 @@ def effective(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     known = {spec.name: spec for spec in fields(Recipe)}
     whole = {name: spec.default for name, spec in known.items()} | dict(values)
+    whole = {name: value for name, value in whole.items() if name not in _RETIRED}
     return {
         name: value
         for name, value in whole.items()

@@ -102,6 +102,12 @@ def measure(predictor: Predictor, items: Sequence[LabelledSentence], leave_out: 
     return ZeroShot(score_tags(gold, tags, types), error, len(chances))
 
 
+def _learnt(predictor: Predictor) -> set[str]:
+    """Return the types that a type-aware tagger has weights of its own for: those it was trained on."""
+    rows = predictor.model.state_dict()["head.weight"]  # (K, H)
+    return {tag[2:] for tag, row in zip(predictor.model.tags, rows, strict=True) if tag != "O" and bool(row.any())}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 0, or 2 for a user error."""
     return run_app(app, arguments, prog="python -m crossner_core.training.zero_shot")
@@ -126,7 +132,7 @@ def zero_shot(
     known = load_tagger(tagger)
     made = for_types(known, load_encoder(known.recipe.encoder), texts)
     measured = measure(made, corpus.dev if dev else corpus.test, out)
-    seen = set(known.meta["head_types"])
+    seen = _learnt(known)
     print(f"{'type':24} {'seen':5} {'F1':>6} {'gold':>6}")
     for name, score in measured.scores.per_type.items():
         print(f"{name:24} {'yes' if name in seen else 'no':5} {100 * score.f1:6.2f} {score.support:6}")
