@@ -35,10 +35,10 @@ shell.header(
     help=_HELP,
 )
 with shell.shown_errors():
-    views = ["Encoders", *(["Pre-train"] if actor.role in KEEPERS else [])]
     if st.session_state.pop(pretraining_form.STARTED, False):
         st.session_state["encoder:view"] = "Encoders"  # which shows its progress
-    view = st.segmented_control(
+    views = ["Encoders", "Pre-train"]
+    view = actor.role in KEEPERS and st.segmented_control(
         "View", views, default="Encoders", key="encoder:view", required=True, label_visibility="collapsed"
     )
     if view == "Pre-train":
