@@ -141,6 +141,17 @@ def task_counts(session: Session, campaign_ids: Sequence[int]) -> dict[tuple[int
     return {(campaign, stage, state): number for campaign, stage, state, number in session.execute(query)}
 
 
+def pool_gold_counts(session: Session) -> dict[int, int]:
+    """Return the number of gold sentences of the pool, which are trained on, by campaign; none for those without."""
+    query = (
+        sa.select(Task.campaign_id, sa.func.count())
+        .join(SentenceRow, SentenceRow.id == Task.sentence_id)
+        .where(Task.stage == "adjudicate", Task.state == "done", SentenceRow.split == "pool")
+        .group_by(Task.campaign_id)
+    )
+    return dict(session.execute(query).all())
+
+
 def sentence_counts(session: Session, campaign_ids: Sequence[int]) -> dict[tuple[int, str], int]:
     """Return the number of sentences by campaign and split."""
     query = (

@@ -108,7 +108,9 @@ class Run(Base):
 
     @property
     def training_sentences(self) -> int:
-        """The number of sentences it trains on: its size, or all that its snapshot or data set has."""
+        """The number of target sentences it trains on: its size, or all that its snapshot or data set has."""
+        if self.recipe.get("setting") == "source_only":
+            return 0
         if self.size is not None:
             return self.size
         if self.snapshot is not None:

@@ -15,7 +15,7 @@ from crossner_core.evaluation.scores import Scores
 from crossner_core.experiments.corpora import corpus_ids, read_corpus, read_sources
 from crossner_core.experiments.records import CELLS, Records
 from crossner_core.training.data import TrainingData
-from crossner_core.training.recipe import Recipe, data_hash, effective
+from crossner_core.training.recipe import Recipe, data_hash, effective, is_outdated
 from crossner_core.training.settings.registry import needs_source, needs_unlabelled
 
 
@@ -203,7 +203,9 @@ def find_corpora(asked: Iterable[str], usual: Iterable[str], root: Path) -> tupl
 
 
 def _present_key(result: CellResult) -> str | None:
-    """Return the key as computed now; None for a recipe that is no longer valid."""
+    """Return the key as computed now; None for a recipe that is no longer valid, or made another model then."""
+    if is_outdated(result.recipe):
+        return None
     try:
         return result.cell.key
     except InvalidConfig:

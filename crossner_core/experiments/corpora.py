@@ -17,7 +17,7 @@ from typing import Any
 
 from crossner_core.domains import Domain, builtin_domains, load_domain, parse_domain
 from crossner_core.domains.texts import texts_of
-from crossner_core.errors import BadInput
+from crossner_core.errors import BadInput, InvalidDomain
 from crossner_core.experiments.few_shot import nested_subsets
 from crossner_core.formats import open_file
 from crossner_core.formats.base import Record, format_ids, get_format
@@ -265,7 +265,10 @@ def _duplicates(parts: Mapping[str, Sequence[LabelledSentence]]) -> dict[str, in
 def _domain(folder: Path, entry: _Entry) -> Domain | None:
     own = folder / OWN_DOMAIN
     if own.is_file():
-        return parse_domain(own.read_text(encoding="utf-8"), origin=str(own))
+        try:
+            return parse_domain(own.read_text(encoding="utf-8"), origin=str(own))
+        except (InvalidDomain, UnicodeDecodeError) as error:
+            raise BadInput(f"{error}. Mend {own}, or remove it.") from error
     return load_domain(entry.domain) if entry.domain else None
 
 

@@ -19,8 +19,6 @@ from crossner_core.options.type_aware import TypeAwareOptions
 
 _WHOLE = ("token_side.weight", "token_side.bias", "scale", "bias")
 """Parameters that belong to no type: a new head starts from all of them."""
-_SCALE = 16.0
-"""What a cosine is multiplied by at first: those of texts of one encoder differ by a few tenths."""
 
 
 @register("type_aware")
@@ -43,7 +41,7 @@ class TypeAware(Tagger):
             self.head.weight[1:] = 0.0
             self.token_side.weight.copy_(torch.eye(hidden).repeat(2, 1))
             self.token_side.bias.zero_()
-        self.scale = nn.Parameter(torch.full((2,), _SCALE))
+        self.scale = nn.Parameter(torch.full((2,), options.type_scale))
         self.bias = nn.Parameter(torch.zeros(2))
         self.texts: Tensor
         self.known: Tensor

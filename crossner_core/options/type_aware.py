@@ -24,6 +24,14 @@ class TypeAwareOptions(TaggerOptions):
         only=_ONLY,
         later=True,
     )
+    type_scale: float = option(
+        16.0,
+        "What a cosine of a token and a description is multiplied by at first.",
+        min=0.1,
+        max=1000.0,
+        group="model",
+        only=_ONLY,
+    )
     type_rows: bool = option(
         True,
         "Learn weights of its own for each type besides its description; a type that was never seen has none.",

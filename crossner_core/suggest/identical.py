@@ -12,7 +12,7 @@ IDENTICAL = register(
         id="identical",
         title="Identical words",
         cost="nothing: an annotator asks for it",
-        kinds={"identical": "identical words, marked elsewhere"},
+        kinds={"identical": "identical words"},
         from_people=True,
     )
 )

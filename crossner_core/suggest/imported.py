@@ -9,7 +9,7 @@ IMPORTED = register(
         id="imported",
         title="Imported annotation",
         cost="nothing: it comes with the file",
-        kinds={"import": "from the imported file"},
+        kinds={"import": "imported file"},
         from_people=True,
     )
 )

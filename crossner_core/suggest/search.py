@@ -9,7 +9,7 @@ SEARCH = register(
         id="search",
         title="Proposed from a search",
         cost="nothing: a person proposes them",
-        kinds={"search": "proposed from a search"},
+        kinds={"search": "a search"},
         from_people=True,
     )
 )

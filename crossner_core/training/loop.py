@@ -252,7 +252,8 @@ class _Run:
     ) -> TaskRun[TaggerTask]:
         meta = self._identity() | {"encoder": encoder.name, "encoder_hash": encoder.fingerprint, "name": self.name}
         if described:
-            meta["texts"] = stage_texts(self.recipe, self.data, stage)
+            trained = {span.type for each in self.stages for item in each.train for span in item.spans}
+            meta |= {"texts": stage_texts(self.recipe, self.data, stage), "trained_types": sorted(trained)}
         parents = self.data.parents if self.recipe.inherit else None
         return begin_stage(self.recipe, stage, encoder, former, parents=parents, meta=meta, described=described)
 
@@ -359,6 +360,8 @@ def _warm_stage(recipe: Recipe, stage: Stage, warm: WarmStart) -> Stage:
     """Return the target stage for starting from an earlier tagger: shorter, and without head-only epochs."""
     if stage.objective is not None:
         raise InvalidConfig(f"Setting {recipe.setting!r} has its own teacher and cannot continue from another tagger.")
+    if not stage.train:
+        raise InvalidConfig(f"Setting {recipe.setting!r} trains on no target sentence: there is nothing to continue.")
     note = f"Continued from an earlier tagger for {warm.epochs} epochs."
     return replace(
         stage, epochs=warm.epochs, head_first_epochs=0, measure_first=True, fresh=False, notes=(*stage.notes, note)

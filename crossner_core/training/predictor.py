@@ -25,7 +25,7 @@ from crossner_core.tags import spans_from_tags
 from crossner_core.training.batches import ordered_batches
 from crossner_core.training.checkpoint import read_folder, write_folder
 from crossner_core.training.machine import pick_device, use_bf16
-from crossner_core.training.recipe import Recipe
+from crossner_core.training.recipe import Recipe, is_outdated
 
 PARTS = "objective_parts."
 T = TypeVar("T")
@@ -237,6 +237,8 @@ def load_tagger(path: str | Path, *, device: str = "auto", precision: str = "aut
         encoder = kind_in(folder / "encoder").empty(folder / "encoder", weights=tensors)
         encoder.name, encoder.fingerprint = stated.encoder, stated.encoder_hash
         encoder.max_length = stated.max_length
+        if is_outdated(stated.recipe):
+            raise InvalidConfig("its types were compared otherwise.")
         model = build_model(Recipe.from_dict(stated.recipe), encoder, stated.head_types)
         model.load_state_dict(tensors)
         predictor = Predictor(model, encoder, stated.types, max_length=stated.max_length, meta=meta)

@@ -25,12 +25,14 @@ from crossner_core.type_maps import load_type_map
 
 _SOURCE = {"setting": tuple(id for id in setting_ids() if needs_source(id))}
 _STAGED = {"setting": ("pretrain_finetune", "transfer_self_training")}
-_SOURCE_FIRST = {"setting": (*_STAGED["setting"], "source_only")}
+SOURCE_ONLY = "source_only"
+"""The setting that trains on no target sentence."""
+_SOURCE_FIRST = {"setting": (*_STAGED["setting"], SOURCE_ONLY)}
 _JOINT = {"setting": ("joint",)}
 _SOURCE_STAGE = {"setting": (*_SOURCE_FIRST["setting"], "joint")}
 # These have one stage, at the source's rates.
-_SOURCE_ONLY = {"setting": ("source_only",)}
-_NO_TARGET_STAGE = (_JOINT, _SOURCE_ONLY)
+_NO_TARGET = {"setting": (SOURCE_ONLY,)}
+_NO_TARGET_STAGE = (_JOINT, _NO_TARGET)
 # Fields that only the target stage reads, or that only affect where it is computed.
 _TARGET = (
     "encoder",
@@ -61,7 +63,7 @@ SOURCE_MAPS = ("name", "parent")
 APART = "@"
 """Between a type and its source: the name of a type that is kept apart from others of that name."""
 _TIMES = re.compile(r"\d{1,3}(\.\d{1,4})?")
-# Fields that stored recipes may have and that no longer mean anything.
+# Fields that stored recipes may have and that no longer mean anything; with `type_size` types were compared otherwise.
 _RETIRED = frozenset({"type_size"})
 # Prefix of options for students, which follow the target stage.
 _STUDENT = "self_training_"
@@ -130,7 +132,7 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
         "Early stopping: epochs without a better dev F1 before the run stops.",
         min=1,
         max=10_000,
-        unless=(_SOURCE_ONLY,),
+        unless=(_NO_TARGET,),
     )
     dev_every: int = option(
         3,
@@ -377,6 +379,11 @@ def effective(values: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in whole.items()
         if name not in known or (matters(known[name], whole) and not is_as_before(known[name], value))
     }
+
+
+def is_outdated(values: Mapping[str, Any]) -> bool:
+    """Whether what a stored recipe made is of another model than the same recipe makes now."""
+    return "type_size" in values and reads_texts(values)
 
 
 def reads_texts(values: Mapping[str, Any]) -> bool:

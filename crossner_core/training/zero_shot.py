@@ -65,9 +65,9 @@ def for_types(predictor: Predictor, pretrained: Encoder, texts: Texts) -> Predic
 
 
 def knows(predictor: Predictor, texts: Texts) -> bool:
-    """Return whether a type-aware tagger predicts just these types, and by these texts; an older one does not say."""
-    kept = predictor.meta.get("texts")
-    same_texts = kept is None or {name: tuple(kept.get(name, ())) for name in predictor.types} == dict(texts)
+    """Return whether a type-aware tagger predicts just these types, and by these texts."""
+    kept = predictor.meta["texts"]
+    same_texts = {name: tuple(kept.get(name, ())) for name in predictor.types} == dict(texts)
     return same_texts and predictor.types == tuple(texts)
 
 
@@ -102,12 +102,6 @@ def measure(predictor: Predictor, items: Sequence[LabelledSentence], leave_out: 
     return ZeroShot(score_tags(gold, tags, types), error, len(chances))
 
 
-def _learnt(predictor: Predictor) -> set[str]:
-    """Return the types that a type-aware tagger has weights of its own for: those it was trained on."""
-    rows = predictor.model.state_dict()["head.weight"]  # (K, H)
-    return {tag[2:] for tag, row in zip(predictor.model.tags, rows, strict=True) if tag != "O" and bool(row.any())}
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 0, or 2 for a user error."""
     return run_app(app, arguments, prog="python -m crossner_core.training.zero_shot")
@@ -132,7 +126,7 @@ def zero_shot(
     known = load_tagger(tagger)
     made = for_types(known, load_encoder(known.recipe.encoder), texts)
     measured = measure(made, corpus.dev if dev else corpus.test, out)
-    seen = _learnt(known)
+    seen = set(known.meta["trained_types"])
     print(f"{'type':24} {'seen':5} {'F1':>6} {'gold':>6}")
     for name, score in measured.scores.per_type.items():
         print(f"{name:24} {'yes' if name in seen else 'no':5} {100 * score.f1:6.2f} {score.support:6}")

@@ -260,7 +260,7 @@ def test_studies_screen_without_anything_to_train_on_says_where_to_add_it(
     monkeypatch.delenv("CROSSNER_DATA")
     test = _open(monkeypatch, store, "admin")
     test.button_group(key="study:view").set_value("Run").run()
-    assert "Add a data set with train, dev and test" in _said(test) and "CROSSNER" in _said(test)
+    assert "Add a data set under Sentences, Data sets, or adjudicate gold" in _said(test) and "CROSSNER" in _said(test)
     assert not [one for one in test.button if one.label.startswith("Start")]
 
 

@@ -108,7 +108,7 @@ def test_run_says_what_came_from_where_and_the_campaign_who_lent_it(
     test = open_screen(monkeypatch, store, "campaign", admin, campaign=newer)
     (line,) = [one.value for one in test.caption if "lent" in one.value]
     assert line == as_text(f"Other campaigns lent its model (run {run_id}) 23 sentences: Older 23")
-    alone = recipe_here(tmp_path, max_epochs=1)
+    alone = recipe_here(tmp_path, max_epochs=40)
     adaptation.start_few_shot(store, admin, snapshot_id=frozen.id, recipe=alone, sizes=(3, 6), seeds=(1,))
     assert work(store, tmp_path) == 2
     test = open_screen(monkeypatch, store, "campaign", admin, campaign=newer)

@@ -190,7 +190,7 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
         "target": folder / uuid.uuid4().hex,
         "task_id": ids["gold"], "text": "Ada", "token": "none", "user_id": actor.id, "user_ids": ids["users"],
         "search": Search(text="sang"), "type": "band", "hashes": (),
-        "values": {}, "which": "gold", "toml_text": OWN_DOMAIN,
+        "values": {}, "config": {}, "which": "gold", "toml_text": OWN_DOMAIN,
     }  # fmt: skip
     own = SPECIAL.get(name, {})
     parameters = list(inspect.signature(function).parameters.values())[2:]

@@ -212,8 +212,18 @@ def set_guidelines(store: Store, actor: Actor, campaign_id: int, guidelines: Map
         return _views(session, [campaign])[0]
 
 
+STUDY_DATA = "datasets"
+"""In the folder of experiments: what studies were run on."""
+
+
+def gold_corpus(campaign_id: int | str) -> str:
+    """Return the name of a campaign's gold as a corpus of studies."""
+    return f"gold-{campaign_id}"
+
+
 def delete_campaign(store: Store, actor: Actor, campaign_id: int, *, home: Path | None = None) -> None:
-    """Delete an archived campaign with everything in it; from a home, its runs' weights and its pool's scores too.
+    """Delete an archived campaign with everything in it; from a home, its runs' weights, its pool's scores and
+    what studies were given of its gold too.
 
     The files are removed after the campaign's rows; a folder that cannot be removed stays, and nothing reads it
     any more. For admins.
@@ -229,6 +239,7 @@ def delete_campaign(store: Store, actor: Actor, campaign_id: int, *, home: Path 
         for folder in (
             home / "signals" / f"campaign-{campaign_id}",
             *(home / "checkpoints" / f"run-{id}" for id in runs),
+            *(home / "experiments" / STUDY_DATA).glob(f"*/{gold_corpus(campaign_id)}"),
         ):
             shutil.rmtree(folder, ignore_errors=True)
 

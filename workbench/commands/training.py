@@ -68,7 +68,7 @@ def run(
 @takes_changes
 def universal(
     changes: dict[str, Any],
-    dataset: Annotated[str, typer.Argument(help="Data set to measure on: none of its sentences is trained on.")],
+    dataset: Annotated[str, typer.Argument(help="Data set to measure on; it is no source.")],
     leave_out: Annotated[
         list[str] | None, typer.Option(help="Another data set, or gold:NUMBER of a campaign, not to train on; repeat.")
     ] = None,
@@ -78,10 +78,11 @@ def universal(
 
     It suggests in any campaign, before its first label, by its guidelines.
     """
-    from crossner_core.errors import NotFound
+    from crossner_core.errors import BadInput, NotFound
     from crossner_core.training.zero_shot import UNIVERSAL
     from workbench.data import datasets
     from workbench.runs import adaptation, source_corpora
+    from workbench.runs.recipe_names import without_effect
 
     store, actor = common.PLACE.store, common.PLACE.actor
     target, out = datasets.get_dataset(store, actor, dataset), leave_out or []
@@ -89,7 +90,11 @@ def universal(
     if unknown := [name for name in out if name not in names]:
         raise NotFound(f"There is no source {', '.join(unknown)} to leave out; those here are {', '.join(names)}.")
     sources = ", ".join(name for name in names if name not in (target.name, *out))
+    if not sources:
+        raise BadInput(f"There is nothing to train on beside {target.name}: import data sets, or adjudicate gold.")
     recipe = Recipe.from_dict({"source": sources, **UNIVERSAL, **changes})
+    for line in without_effect(recipe.to_dict(), tuple(changes)):
+        typer.echo(line, err=True)
     run_id = adaptation.start_run(store, actor, dataset_id=target.id, recipe=recipe)
     typer.echo(f"Run {run_id} is queued: {recipe.source}, measured on {target.name}.")
     return _wait([run_id]) if wait else common.left_to_worker()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from crossner_core.experiments.few_shot import CurvePoint, aggregate
+from crossner_core.training.recipe import SOURCE_ONLY, effective
 from db import run_rows
 from db.engine import Session
 from db.training_tables import Run
@@ -47,20 +48,32 @@ def lent(session: Session, campaign_id: int) -> Lent | None:
 
 
 def _saved(run: Run, others: Sequence[Run]) -> Saved | None:
-    """Compare a run with the best method without other campaigns; None where none was trained on several sizes."""
+    """Compare a run with the best method without other campaigns; None where none was trained on several sizes.
+
+    `others` are the campaign's runs, newest first; those on the same snapshot count.
+    """
     measure = "test_f1" if run.test_f1 is not None else "dev_f1"
     goal = getattr(run, measure)
-    by_method: dict[str, list[tuple[int, float]]] = {}
+    by_method: dict[str, dict[tuple[int, int], float]] = {}
     for other in others:
         f1 = getattr(other, measure)
-        if f1 is not None and FROZEN not in str(other.recipe.get("source", "")):
-            by_method.setdefault(recipe_family(other.recipe), []).append((other.training_sentences, float(f1)))
-    curves = [points for points in map(aggregate, by_method.values()) if len(points) > 1]
+        if f1 is not None and other.snapshot_id == run.snapshot_id and not _borrows(other):
+            cells = by_method.setdefault(recipe_family(other.recipe), {})
+            cells.setdefault((other.training_sentences, other.seed), float(f1))
+    points_of = (aggregate((size, f1) for (size, _), f1 in cells.items()) for cells in by_method.values())
+    curves = [points for points in points_of if len(points) > 1]
     if goal is None or not curves:
         return None
     reached = [size for size in (sentences_for(points, goal) for points in curves) if size is not None]
     most = min(reached) if reached else max(points[-1].size for points in curves)
-    return Saved(max(0, round(most) - run.training_sentences), at_least=not reached)
+    saved = max(0, round(most) - run.training_sentences)
+    return Saved(saved, at_least=not reached) if saved or reached else None
+
+
+def _borrows(run: Run) -> bool:
+    """Whether a run had gold of other campaigns, or none of its own."""
+    recipe = effective(run.recipe)
+    return FROZEN in str(recipe.get("source", "")) or recipe["setting"] == SOURCE_ONLY
 
 
 def sentences_for(points: Iterable[CurvePoint], goal: float) -> float | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from crossner_core.errors import InvalidConfig, NotFound
-from crossner_core.training.recipe import Recipe
+from crossner_core.training.recipe import SOURCE_ONLY, Recipe
 from crossner_core.training.sources import SourceLine
 from db import dataset_rows, job_rows, layer_rows, run_rows, snapshot_rows
 from db.engine import Session, Store
@@ -160,10 +160,13 @@ def start_few_shot(
 ) -> FewShot:
     """Queue a run for every size and seed; sizes above the number of sentences become one point on all of them.
 
-    A cell already trained (or queued) with the same data, recipe, size and seed is reused.
+    A cell already trained (or queued) with the same data, recipe, size and seed is reused; of those that read a
+    campaign's guidelines only one that waits.
     """
     require(actor, *KEEPERS)
     chosen, sizes, seeds = _recipe(recipe), sorted(set(sizes)), tuple(dict.fromkeys(seeds))
+    if chosen.setting == SOURCE_ONLY:
+        raise InvalidConfig(f"setting {SOURCE_ONLY!r} trains on no target sentence, so it has no curve; start one run.")
     with store.write() as session:
         target = _target(session, actor, campaign_id, snapshot_id, dataset_id, KEEPERS)
         chosen = settled(session, actor, chosen, dataset_id=target.dataset_id, campaign_id=target.campaign_id)

@@ -53,9 +53,9 @@ def list_sources(store: Store, actor: Actor, *, without_campaign: int | None = N
             if any(part.split == "train" for part in row.splits)
         ]
         campaigns = [row for row in campaign_rows.everything(session) if row.id != without_campaign]
-        counts = campaign_rows.task_counts(session, [row.id for row in campaigns])
+        counts = campaign_rows.pool_gold_counts(session)
         for row in campaigns:
-            if gold := counts.get((row.id, "adjudicate", "done")):
+            if gold := counts.get(row.id):
                 sources.append(Source(f"{GOLD}{row.id}", f"{row.name} · gold, {gold:,} sentences"))
         return tuple(sources)
 

@@ -83,7 +83,7 @@ class StudyView:
 class StudyChoices:
     """What a study can be given here: its own `usual` corpora, those that are `there`, the fields of its config.
 
-    `data` is the folder they are in; None where they are data sets of the store, or where no folder is set.
+    `data` is the folder they are in; None where they are of the store, or where no folder is set.
     """
 
     data: Path | None
@@ -152,7 +152,7 @@ def _read(path: Path) -> bytes:
 
 
 def choices(store: Store, actor: Actor, id: str, *, from_store: bool = False) -> StudyChoices:
-    """Return what the study can be run on here: corpora of the data folder, or data sets of the store."""
+    """Return what the study can be run on here: corpora of the data folder, or data sets and gold of the store."""
     admit(store, actor, *OVERSEERS)
     data = None if from_store else settings_of(store).data
     ids = study_data.store_corpora(store, actor) if from_store else corpus_ids(data) if data is not None else ()
@@ -215,7 +215,7 @@ def start_study(
     """Queue a study; return the job's id, and whether it is a new one: the same study is never queued twice.
 
     `values` are fields of the study's config; results are kept under `section` beside others of the study. Cells
-    trained before are not trained again. With `from_store` it is run on data sets of the store, which are written
+    trained before are not trained again. With `from_store` it is run on data sets and gold of the store, written
     beside the results; `data`, `workers` (parallel trainings) and `ray` (a cluster's address) override the settings.
     Raises InvalidConfig for a value out of range, BadInput for missing corpora, Conflict if the study is
     queued or running with other values.
@@ -227,11 +227,13 @@ def start_study(
     known = known_study(id)
     checked_section(section)
     config = known.config.from_dict(values)
-    folder = study_data.write_corpora(store, actor) if from_store else _data_folder(data or settings.data)
-    _require_corpora(known, config, folder)
-    whole = _whole(known, config, corpus_ids(folder))
-    _require_sources(known.cells(whole), folder)  # invalid rows are reported now, not by the worker
+    folder = None if from_store else _data_folder(data or settings.data)
+    present = study_data.store_corpora(store, actor) if folder is None else corpus_ids(folder)
+    _require_corpora(known, config, present, "the store" if folder is None else str(folder))
+    whole = _whole(known, config, present)
+    _require_sources(known.cells(whole), present)  # invalid rows are reported now, not by the worker
     _require_text(whole, settings.home.resolve())
+    folder = folder or study_data.write_corpora(store, actor, whole.to_dict())
     with store.write() as session:
         fresh(session, actor, *KEEPERS)
         asked: dict[str, Any] = {"section": section or None, "workers": workers, "ray": ray}
@@ -317,17 +319,15 @@ def _whole(known: Study, config: StudyConfig, present: Sequence[str]) -> StudyCo
     return replace(config, corpora=config.corpora or tuple(name for name in known.corpora if name in present))
 
 
-def _require_corpora(known: Study, config: StudyConfig, folder: Path) -> None:
-    present = corpus_ids(folder)
+def _require_corpora(known: Study, config: StudyConfig, present: Sequence[str], where: str) -> None:
     absent = [id for id in config.corpora if id not in present]
     if absent or not (config.corpora or set(known.corpora) & set(present)):
         wanted = absent or known.corpora
-        raise BadInput(f"There is no {', '.join(wanted)} in {folder}; there are: {', '.join(present) or 'none'}.")
+        raise BadInput(f"There is no {', '.join(wanted)} in {where}; there are: {', '.join(present) or 'none'}.")
 
 
-def _require_sources(cells: Sequence[Cell], folder: Path) -> None:
+def _require_sources(cells: Sequence[Cell], present: Sequence[str]) -> None:
     """Raise BadInput if a transfer setting reads a source corpus that is not there."""
-    present = corpus_ids(folder)
     wanted = (name for cell in cells if cell.source is not None for name in source_names(cell.source))
     if absent := sorted({name for name in wanted if name not in present}):
         raise BadInput(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from crossner_core.domains import domain_to_toml
 from crossner_core.errors import BadInput, NotFound
@@ -15,51 +17,52 @@ from crossner_core.formats import write
 from crossner_core.formats.base import Record
 from db import campaign_rows, dataset_rows
 from db.engine import Session, Store
+from db.training_tables import Dataset
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, fresh
 from workbench.accounts.roles import KEEPERS, OVERSEERS
+from workbench.campaigns.campaigns import STUDY_DATA, gold_corpus
 from workbench.campaigns.domains import domain_of, find_domain
 from workbench.data import datasets
 from workbench.data.snapshots import content_of, freeze_gold
 from workbench.settings import settings_of
 
-FOLDER = "datasets"
-"""In the folder of experiments; a study that goes on finds in it what it began with."""
-_GOLD = "-gold"
-_OTHER = re.compile(r"[^\w.-]+")
+_NAMED = re.compile(r"(?<![\w-])" + gold_corpus(r"(\d{1,9})") + r"(?![\w-])")
 _SPLITS = {"pool": "train", "dev": "dev", "test": "test"}
 
 
 def store_corpora(store: Store, actor: Actor) -> tuple[str, ...]:
-    """Return what a study can be run on: data sets with sentences to train on, campaigns with gold as NAME-gold."""
+    """Return what a study can be run on: data sets with sentences to train on, then campaigns with gold, as `gold-3`.
+
+    Of campaigns researchers and admins alone are told.
+    """
     names = tuple(view.name for view in datasets.list_datasets(store, actor) if view.count("train"))
     with store.read() as session:
-        may = fresh(session, actor, *OVERSEERS).role in KEEPERS  # an expert sees no campaign but their own
-        return (*names, *(name for name in _campaigns(session) if name not in names)) if may else names
+        if fresh(session, actor, *OVERSEERS).role not in KEEPERS:
+            return names
+        campaigns = map(gold_corpus, sorted(campaign_rows.pool_gold_counts(session)))
+        return (*names, *(name for name in campaigns if name not in names))
 
 
-def write_corpora(store: Store, actor: Actor) -> Path:
-    """Write them as corpora with their domains, unless they are there as they are now; return their folder.
+def write_corpora(store: Store, actor: Actor, config: Mapping[str, Any]) -> Path:
+    """Write all data sets, and the gold of the campaigns that a study's config names, with their domains.
 
-    The gold is frozen. Raises BadInput where there is nothing. For researchers and admins.
+    Gold is frozen. Nothing is written where all lies there as it is now. Returns the folder.
     """
-    names = store_corpora(store, actor)
     files: dict[tuple[str, str], bytes] = {}
     with store.write() as session:
         fresh(session, actor, *KEEPERS)
-        rows = [row for row in dataset_rows.listed(session) if row.name in names]
+        rows = [row for row in dataset_rows.listed(session) if any(part.split == "train" for part in row.splits)]
         hashes = {(row.name, f"{part.split}.jsonl"): part.content_hash for row in rows for part in row.splits}
-        domains = {row.name: _toml(session, row.domain_name) for row in rows if row.domain_name}
-        files |= {(name, OWN_DOMAIN): toml for name, toml in domains.items() if toml}
-        for name, campaign_id in _campaigns(session).items():
-            if name in names and not any(row.name == name for row in rows):
+        files |= {(row.name, OWN_DOMAIN): toml for row in rows if (toml := _domain(session, row))}
+        for campaign_id in sorted({int(number) for number in _NAMED.findall(json.dumps(config))}):
+            name = gold_corpus(campaign_id)
+            if not any(row.name == name for row in rows):
                 files |= {(name, file): content for file, content in _gold(session, actor, campaign_id)}
-    if not hashes and not files:
-        raise BadInput("There is nothing to train on: add a data set under Sentences, Data sets, or adjudicate gold.")
     hashes |= {place: hashlib.sha256(content).hexdigest() for place, content in files.items()}
     lines = "".join(f"{name} {file} {hash}\n" for (name, file), hash in sorted(hashes.items()))
     whole = hashlib.sha256(lines.encode()).hexdigest()[:16]
-    folder = (settings_of(store).experiments / FOLDER / whole).resolve()
+    folder = (settings_of(store).experiments / STUDY_DATA / whole).resolve()
 
     def fill(beside: Path) -> None:
         for name, file in hashes:
@@ -73,24 +76,13 @@ def write_corpora(store: Store, actor: Actor) -> Path:
     return folder
 
 
-def _campaigns(session: Session) -> dict[str, int]:
-    """Return the campaigns with gold by the names of their corpora; of several with one name the first keeps it."""
-    rows = campaign_rows.everything(session)
-    counts, names = campaign_rows.task_counts(session, [row.id for row in rows]), dict[str, int]()
-    for row in rows:
-        if counts.get((row.id, "adjudicate", "done")):
-            plain = _OTHER.sub("-", row.name).strip("-.") or "campaign"
-            names[f"{plain}{_GOLD}" if f"{plain}{_GOLD}" not in names else f"{plain}-{row.id}{_GOLD}"] = row.id
-    return names
-
-
 def _gold(session: Session, actor: Actor, campaign_id: int) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of a campaign's gold, frozen now; none where nothing of it is to be trained on."""
+    """Yield the files of a campaign's gold, frozen now."""
     _, campaign = enter(session, actor, campaign_id, *KEEPERS)
     try:
         frozen = freeze_gold(session, actor, campaign)
-    except BadInput:  # dev and test alone
-        return
+    except BadInput as error:
+        raise BadInput(f"{gold_corpus(campaign_id)} ({campaign.name}): {error}") from error
     _, parts = content_of(session, frozen.id)
     for split, items in parts.items():
         if items:
@@ -99,9 +91,10 @@ def _gold(session: Session, actor: Actor, campaign_id: int) -> Iterator[tuple[st
     yield OWN_DOMAIN, domain_to_toml(domain_of(campaign)).encode("utf-8")
 
 
-def _toml(session: Session, domain: str) -> bytes:
-    """Return a domain as a file; nothing for one that is gone."""
+def _domain(session: Session, row: Dataset) -> bytes:
+    """Return a data set's domain as a file; nothing for one that is gone, or that has lost types of the data set."""
     try:
-        return domain_to_toml(find_domain(session, domain)).encode("utf-8")
+        domain = find_domain(session, row.domain_name or "")
     except NotFound:
         return b""
+    return domain_to_toml(domain).encode("utf-8") if {*row.types} <= {*domain.type_names} else b""

@@ -198,7 +198,7 @@ def refused(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> tuple[s
     refusals: dict[str, list[bool]] = {}
     for seed, corpus, row in _places(config, rows):
         result = inputs.results.get(cell_of(config, row, corpus, seed))
-        if result is not None:
+        if result is not None and result.epochs:
             refusals.setdefault(row.label, []).append(result.best_epoch == 0)
     rows_refused = [f"{label} ({sum(zero)} of {len(zero)})" for label, zero in refusals.items() if any(zero)]
     what = "In these trainings no epoch of the last stage was better on dev than what it began with, which was kept:"

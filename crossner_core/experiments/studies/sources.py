@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.experiments.corpora import read_corpus
+from crossner_core.experiments.corpora import corpus_ids, read_corpus
 from crossner_core.experiments.few_shot import ORDERS
 from crossner_core.experiments.studies._grid import (
     Row,
@@ -48,7 +48,9 @@ SEEN, NEAR, UNSEEN = "seen", "near", "unseen"
 
 @dataclass(frozen=True)
 class SourcesConfig(StudyConfig):
-    """The one source and the many; the map of their types and the temperature are recipe fields."""
+    """The one source and the many; the map of their types and the temperature are recipe fields.
+
+    Types are seen by the names they have before they are mapped."""
 
     source: str = option("conll2003", "The source of the rows with one.")
     sources: str = option(
@@ -70,6 +72,8 @@ class SourcesConfig(StudyConfig):
         super().__post_init__()
         if len(source_weights(self.source)) != 1:
             raise InvalidConfig(f"source is {self.source!r}; name one corpus, and the many in sources.")
+        if self.source in self.corpora:
+            raise InvalidConfig(f"{self.source} is both the source of the rows with one and a target; name another.")
         names = set(source_weights(self.sources))
         if alone := [corpus for corpus in self.corpora if not names - {corpus}]:
             raise InvalidConfig(f"sources is {self.sources!r}; without {alone[0]} itself none is left. Name more.")
@@ -81,8 +85,8 @@ def rows(config: SourcesConfig) -> list[Row]:
     for label, encoder in each_encoder(config):
         for method in config.methods:
             for size in (*config.sizes, None):
-                if size == 0 and method in (DIRECT, STUDENTS):
-                    continue
+                if (size == 0 and method in (DIRECT, STUDENTS)) or (size is None and method == STUDENTS):
+                    continue  # without a source there is no model; without text left there are no students
                 made.append(_row(config, method, size, label, encoder))
     return made
 
@@ -143,8 +147,9 @@ def _kinds_table(config: SourcesConfig, inputs: Inputs) -> Table:
 def _kinds(config: SourcesConfig, inputs: Inputs, corpus: str) -> dict[str, str]:
     """Return whether each of a corpus's types is seen, near or unseen, by name."""
     target = read_corpus(corpus, inputs.data)
-    others = [name for name in source_weights(config.sources) if name != corpus]
-    marked: set[str] = set().union(*(read_corpus(name, inputs.data).types for name in others))
+    there = corpus_ids(inputs.data)
+    others = [name for name in source_weights(config.sources) if name != corpus and name in there]
+    marked = {span.type for name in others for item in read_corpus(name, inputs.data).train for span in item.spans}
     return {
         name: SEEN if name in marked else NEAR if target.parents.get(name) in marked else UNSEEN
         for name in target.types

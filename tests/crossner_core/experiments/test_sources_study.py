@@ -26,7 +26,7 @@ def test_a_target_is_never_its_own_source_and_zero_shot_has_no_target_stage() ->
         (cell.recipe.setting, cell.recipe.architecture, cell.recipe.type_texts, cell.size): cell.recipe.source
         for cell in study(ID).cells(_config())
     }
-    assert len(study(ID).cells(_config())) == 2 + 4 * 3 + 2
+    assert len(study(ID).cells(_config())) == 2 + 4 * 3 + 1
     assert cells["source_only", "type_aware", "guidelines", None] == "conll2003*2, politics"
     assert cells["transfer_self_training", "type_aware", "guidelines", 3] == "conll2003*2, politics"
     assert ("source_only", "direct", "guidelines", None) not in cells
@@ -51,6 +51,7 @@ def test_study_tells_types_that_sources_have_from_those_they_lack(tmp_path: Path
     ("changes", "words"),
     [
         ({"source": "conll2003, politics"}, "name one corpus"),
+        ({"source": "music"}, "music is both the source"),
         ({"sources": "music"}, "without music itself none is left"),
         ({"recipe": {"source": "politics"}}, "recipe sets source"),
         ({"methods": ("by magic",)}, "choose"),

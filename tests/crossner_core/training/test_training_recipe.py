@@ -8,7 +8,7 @@ import pytest
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.training.data import SourceCorpus
-from crossner_core.training.recipe import Recipe, effective, source_options, source_recipe, source_weights
+from crossner_core.training.recipe import Recipe, effective, is_outdated, source_options, source_recipe, source_weights
 from crossner_core.training.settings.registry import needs_source, setting, setting_ids
 from crossner_core.training.stage import Stage
 from tests.support.training_builders import own_sentences, tiny_data, tiny_recipe
@@ -72,6 +72,7 @@ def test_recipe_and_results_import_without_torch() -> None:
 
 def test_recipe_field_that_is_no_more_is_read_and_means_nothing() -> None:
     stored = {**tiny_recipe(architecture="type_aware").to_dict(), "type_size": 64}
+    assert is_outdated(stored) and not is_outdated({**stored, "architecture": "tagger"})
     assert Recipe.from_dict(stored) == tiny_recipe(architecture="type_aware")
     assert effective(stored) == effective(tiny_recipe(architecture="type_aware").to_dict())
     with pytest.raises(InvalidConfig, match="Unknown recipe field type_sizes"):

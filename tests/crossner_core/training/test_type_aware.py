@@ -16,7 +16,7 @@ from crossner_core.models.type_aware import TypeAware
 from crossner_core.training import zero_shot
 from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.descriptions import text_vectors
-from crossner_core.training.loop import train
+from crossner_core.training.loop import WarmStart, train
 from crossner_core.training.predictor import Predictor, build_model, load_tagger
 from crossner_core.training.recipe import data_hash, source_key
 from crossner_core.training.sources import prepared
@@ -167,6 +167,10 @@ def test_source_only_knows_a_target_by_its_words_before_its_first_sentence(tmp_p
     assert result is not None and result.test is not None and result.test.f1 > 0.5
     assert result.train_sentences == result.best_epoch == result.epochs == 0
     assert "No target sentence was trained on." in result.notes
+    known = load_tagger(tmp_path / "run")
+    assert set(known.meta["trained_types"]) == set(TYPES) and known.types == tuple(AGAIN)
+    with pytest.raises(InvalidConfig, match="there is nothing to continue"):
+        next(train(recipe, data, checkpoint_dir=tmp_path / "on", warm_start=WarmStart(tmp_path / "run", 2)))
     other = replace(data, train=target[1:9])
     finetuned = replace(recipe, setting="pretrain_finetune")
     assert source_key(recipe, other, "") == source_key(finetuned, data, "")  # one source checkpoint serves both

@@ -17,7 +17,7 @@ def test_a_curve_is_read_between_its_points(goal: float, size: float | None) -> 
 
 
 def _run(size: int, f1: float | None, *, source: str = "conll2003", setting: str = "direct") -> Run:
-    return Run(size=size, test_f1=f1, dev_f1=f1, recipe={"setting": setting, "source": source})
+    return Run(size=size, seed=1, test_f1=f1, dev_f1=f1, recipe={"setting": setting, "source": source})
 
 
 def test_the_best_method_without_other_campaigns_is_what_counts() -> None:
@@ -29,3 +29,8 @@ def test_the_best_method_without_other_campaigns_is_what_counts() -> None:
     assert _saved(lending, [*plain[:2], *better[:2]]) == Saved(10, at_least=True)
     assert _saved(lending, [lending, plain[0], better[0]]) is None
     assert _saved(_run(50, 0.2, source="snapshot:abc"), plain) == Saved(0)
+    assert _saved(_run(50, 0.9, source="snapshot:abc"), plain) is None  # no curve is long enough
+    zero_shot = [_run(10, 0.9, setting="source_only"), _run(20, 0.9, setting="source_only")]
+    assert _saved(lending, [lending, *plain, *zero_shot]) == Saved(30)
+    unused = [_run(10, 0.6, source="snapshot:abc"), _run(20, 0.6, source="snapshot:abc")]  # direct reads no source
+    assert _saved(lending, unused) == Saved(0)

@@ -50,7 +50,7 @@ def test_sources_are_listed_with_what_they_are(store: Store) -> None:
     listed = source_corpora.list_sources(store, admin)
     name = campaigns.get_campaign(store, admin, older).name
     assert [(source.name, source.words) for source in listed] == [
-        ("news", "news · data set"), (f"gold:{older}", f"{name} · gold, 36 sentences"),
+        ("news", "news · data set"), (f"gold:{older}", f"{name} · gold, 20 sentences"),
     ]  # fmt: skip
     assert [source.name for source in source_corpora.list_sources(store, admin, without_campaign=older)] == ["news"]
     for role in ("annotator", "expert"):

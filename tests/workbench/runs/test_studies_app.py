@@ -388,14 +388,20 @@ def test_study_commands_list_run_and_show(
 
 def test_study_runs_on_the_gold_of_campaigns_with_their_guidelines(store: Store, actor: Actor, home: Path) -> None:
     campaign_id = campaign_with_gold(store, actor)
-    name = campaigns.get_campaign(store, actor, campaign_id).name
     (id,) = studies.choices(store, actor, "transfer", from_store=True).there
-    assert id == f"{name}-gold"
-    folder = study_data.write_corpora(store, actor)
+    assert id == f"gold-{campaign_id}"
+    assert studies.choices(store, person(store, "expert"), "transfer", from_store=True).there == ()
+    named = {"corpora": [id]}
+    assert not (study_data.write_corpora(store, actor, {"corpora": ["own-gold-1"]}) / id).exists()
+    folder = study_data.write_corpora(store, actor, named)
     corpus = read_corpus(id, folder)
     assert corpus.types == load_domain("music").type_names and corpus.texts["band"][0] == "band"
-    assert study_data.write_corpora(store, actor) == folder
+    assert study_data.write_corpora(store, actor, named) == folder
     kind = corpus.types[0]
     campaigns.set_guidelines(store, actor, campaign_id, {kind: "Mark what is played."})
-    retold = read_corpus(id, study_data.write_corpora(store, actor))
+    retold = read_corpus(id, study_data.write_corpora(store, actor, named))
     assert retold.train == corpus.train and retold.texts[kind][-1].endswith("Mark what is played.")
+    admin = person(store, "admin")
+    campaigns.update_settings(store, admin, campaign_id, archived=True)
+    campaigns.delete_campaign(store, admin, campaign_id, home=home)
+    assert not folder.joinpath(id).exists() and folder.is_dir()
