@@ -64,7 +64,7 @@ def test_identical_words_take_one_key_and_one_undo(app: App, campaign: int, chro
         assert page.locator(".offer").inner_text().startswith("take back")
         page.keyboard.press("Enter")
         wait(lambda: task_of(page) != task, "the next sentence")
-        wait(lambda: f"suggested by identical {CONFIDENCE}" in line.inner_text(), "the suggestion")
+        wait(lambda: f"suggested by identical words {CONFIDENCE}" in line.inner_text(), "the suggestion")
         page.keyboard.press("Space")
         second = task_of(page)
         wait(lambda: app.spans(second) == [(2, 5, "band")], "the suggestion to be taken")

@@ -68,7 +68,9 @@ def test_reports_of_the_queue_hold_what_comes_next_and_the_rounds(
     test = healthy(open_screen(monkeypatch, store, "queue", people["res"], campaign=campaign))
     view(test, "queue:view", "Rounds")
     following, round_ = made[f"next-{campaign}"], made[f"rounds-{campaign}"]
-    assert "&lt;b&gt;Mara Vell&lt;/b&gt;" in following and "<b>Mara" not in following and "longest" in following
+    assert (
+        "&lt;b&gt;Mara Vell&lt;/b&gt;" in following and "<b>Mara" not in following and "Longest sentences" in following
+    )
     assert "<td>done</td>" in round_ and "a person" in round_
 
 

@@ -54,7 +54,7 @@ def test_queue_screen_shows_what_comes_next_and_why(
     assert not test.exception and "Round 1 is queued" in _said(test)
     work(store, tmp_path / "home")
     test = _open(monkeypatch, store, "expert", campaign_id)
-    assert set(test.dataframe[0].value["Chosen by"]) == {"longest", "chance"} and not test.button
+    assert set(test.dataframe[0].value["Chosen by"]) == {"Longest sentences", "chance"} and not test.button
 
 
 def test_queue_screen_says_how_far_a_turn_is_and_cancels_it(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:

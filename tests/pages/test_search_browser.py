@@ -77,4 +77,4 @@ def test_types_proposed_in_all_hits_reach_the_next_annotator(app: App, chromium:
         page.get_by_text("1 suggestion written").wait_for()
     with browser_of(chromium, app, "ann2") as context:
         page = open_screen(context, campaign)
-        page.get_by_text("search:eva").first.wait_for()
+        page.get_by_text("a search (eva").first.wait_for()

@@ -234,7 +234,7 @@ def test_pdaln_studies_train_on_the_encoders_they_are_given(id: str) -> None:
     cells = chosen.cells(config)
     assert len(cells) == 2 * len(alone)
     assert {cell.recipe.encoder for cell in cells} == {"minilm", "/x/wikigold"}
-    results = {cell: SimpleNamespace(f1=50.0, best_epoch=1, train_sentences=100) for cell in cells}
+    results = {cell: SimpleNamespace(f1=50.0, best_epoch=1, epochs=1, train_sentences=100) for cell in cells}
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
     both = [str(row[0]).split(" − ") for row in made.tables[1].rows]
     assert both and all(one.rpartition(", ")[2] == other.rpartition(", ")[2] for one, other in both)
@@ -246,7 +246,10 @@ def test_pdalns_published_figures_stand_beside_its_own_set_up_alone(id: str) -> 
 
     def printed(**given: Any) -> bool:
         config = chosen.config(corpora=("wikigold",), seeds=(1,), **given)
-        results = {cell: SimpleNamespace(f1=50.0, best_epoch=1, train_sentences=1000) for cell in chosen.cells(config)}
+        results = {
+            cell: SimpleNamespace(f1=50.0, best_epoch=1, epochs=1, train_sentences=1000)
+            for cell in chosen.cells(config)
+        }
         made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
         values = (value for table in made.tables for row in table.rows for value in row if isinstance(value, Measured))
         return any(one.published is not None for one in values)
@@ -273,7 +276,10 @@ def test_rows_of_more_sentences_than_there_are_say_so_and_are_no_points() -> Non
     chosen = study("few_shot")
     config = chosen.config(corpora=("music",), seeds=(1,), sizes=(50, 100, 400), settings=("direct",))
     cells = chosen.cells(config)
-    results = {cell: SimpleNamespace(f1=50.0, best_epoch=1, train_sentences=min(cell.size or 0, 100)) for cell in cells}
+    results = {
+        cell: SimpleNamespace(f1=50.0, best_epoch=1, epochs=1, train_sentences=min(cell.size or 0, 100))
+        for cell in cells
+    }
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
     assert "music has only 100 training sentences, and so have these rows: direct, 400." in made.notes
     assert made.figure is not None and list(made.figure["data"][0]["x"]) == [50, 100]
@@ -304,10 +310,12 @@ def test_study_says_where_dev_kept_what_the_last_stage_began_with() -> None:
     cells = [cell for cell in chosen.cells(config) if cell.recipe.pdaln_rounds and cell.recipe.setting == "pdaln"]
     without = [cell for cell in cells if not cell.recipe.pdaln_use_word_mmd]
     best = {cell: 0 if cell.recipe.seed == 1 and cell in without else 3 for cell in cells}
-    results = {cell: SimpleNamespace(f1=50.0, best_epoch=epoch, train_sentences=100) for cell, epoch in best.items()}
+    results = {
+        cell: SimpleNamespace(f1=50.0, best_epoch=epoch, epochs=1, train_sentences=100) for cell, epoch in best.items()
+    }
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
     assert made.notes[-1].endswith("what it began with, which was kept: PDALN w/o word MMD (1 of 2).")
-    later = {cell: SimpleNamespace(f1=50.0, best_epoch=None, train_sentences=100) for cell in cells}
+    later = {cell: SimpleNamespace(f1=50.0, best_epoch=None, epochs=1, train_sentences=100) for cell in cells}
     assert len(chosen.build(config, Inputs(later, Path(), Path())).notes) == len(made.notes) - 1  # type: ignore[arg-type]
 
 
@@ -327,7 +335,7 @@ def test_recipes_are_chosen_on_dev_and_test_is_read_for_the_choice_alone() -> No
         """On a the rate is better on dev and worse on test; on b nothing is better than the recipe as it is."""
         changed = cell.recipe.learning_rate == 1e-4
         dev = 0.6 if changed and cell.recipe.encoder == "/a" else 0.5 if cell.recipe.schedule == "linear" else 0.4
-        return SimpleNamespace(dev=SimpleNamespace(f1=dev), f1=30.0 if changed else 70.0, best_epoch=1)
+        return SimpleNamespace(dev=SimpleNamespace(f1=dev), f1=30.0 if changed else 70.0, best_epoch=1, epochs=1)
 
     results = {cell: result(cell) for cell in cells}
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
@@ -342,7 +350,7 @@ def test_recipes_are_chosen_on_dev_and_test_is_read_for_the_choice_alone() -> No
     # While a candidate lacks a seed, nothing is chosen for its encoder.
     missing = next(cell for cell in cells if cell.recipe.encoder == "/a")
     part = chosen.build(
-        config, Inputs({**results, missing: SimpleNamespace(dev=None, f1=1.0, best_epoch=1)}, Path(), Path())
+        config, Inputs({**results, missing: SimpleNamespace(dev=None, f1=1.0, best_epoch=1, epochs=1)}, Path(), Path())
     )  # type: ignore[dict-item]
     assert len(part.tables) == 3 and part.notes[0].startswith("Nothing is chosen")
 
