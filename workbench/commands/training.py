@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from crossner_core.command_line import OptionsCommand
+from crossner_core.command_line import OptionsCommand, read_values
 from crossner_core.training.recipe import Recipe
 from workbench.commands import common
 from workbench.commands.common import CampaignName, MaybeCampaign, MaybeDataset
-from workbench.commands.recipe_options import takes_changes, takes_recipe
+from workbench.commands.recipe_options import takes_recipe
 
 Snapshot = Annotated[str | None, typer.Option(help="Beginning of a snapshot's hash. Default: freeze the gold now.")]
 Wait = Annotated[
@@ -26,7 +26,7 @@ def add_to(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(snapshot)
     app.command(cls=OptionsCommand)(run)
-    app.command(cls=OptionsCommand)(universal)
+    app.command()(universal)
     app.command("few-shot", cls=OptionsCommand)(few_shot)
     app.command()(runs)
     app.command()(curve)
@@ -65,12 +65,14 @@ def run(
     return _wait([run_id]) if wait else common.left_to_worker()
 
 
-@takes_changes
 def universal(
-    changes: dict[str, Any],
     dataset: Annotated[str, typer.Argument(help="Data set to measure on; it is no source.")],
     leave_out: Annotated[
         list[str] | None, typer.Option(help="Another data set, or gold:NUMBER of a campaign, not to train on; repeat.")
+    ] = None,
+    encoder: Annotated[str | None, typer.Option(help="Encoder to start from. Default: the bundled one.")] = None,
+    recipe_file: Annotated[
+        str | None, typer.Option("--recipe", help="JSON or TOML file with the recipe's fields to change.")
     ] = None,
     wait: Wait = False,
 ) -> int:
@@ -92,6 +94,8 @@ def universal(
     sources = ", ".join(name for name in names if name not in (target.name, *out))
     if not sources:
         raise BadInput(f"There is nothing to train on beside {target.name}: import data sets, or adjudicate gold.")
+    changes = read_values(recipe_file) if recipe_file else {}
+    changes |= {"encoder": encoder} if encoder else {}
     recipe = Recipe.from_dict({"source": sources, **UNIVERSAL, **changes})
     for line in without_effect(recipe.to_dict(), tuple(changes)):
         typer.echo(line, err=True)

@@ -237,7 +237,9 @@ def test_cli_trains_for_any_types_on_everything_but_the_target(run: Run, tmp_pat
     recipe = with_own_dataset(run, tmp_path)
     for name in ("press", "radio"):
         ok(run("import", str(tmp_path / "own"), "--dataset", name))
-    flags = ("--recipe", str(recipe), "--source-epochs", "1", "--device", "cpu", "--wait")
+    with recipe.open("a") as file:
+        file.write('source_epochs = 1\ndevice = "cpu"\n')
+    flags = ("--recipe", str(recipe), "--wait")
     code, _, err = run("universal", "own", "--leave-out", "nowhere", *flags)
     assert code == 2 and "There is no source nowhere to leave out; those here are own, press, radio." in err
     out = ok(run("universal", "own", "--leave-out", "radio", *flags))
