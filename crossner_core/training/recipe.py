@@ -30,8 +30,8 @@ SOURCE_ONLY = "source_only"
 _SOURCE_FIRST = {"setting": (*_STAGED["setting"], SOURCE_ONLY)}
 _JOINT = {"setting": ("joint",)}
 _SOURCE_STAGE = {"setting": (*_SOURCE_FIRST["setting"], "joint")}
-# These have one stage, at the source's rates.
 _NO_TARGET = {"setting": (SOURCE_ONLY,)}
+# These train one stage, at the source's rates.
 _NO_TARGET_STAGE = (_JOINT, _NO_TARGET)
 # Fields that only the target stage reads, or that only affect where it is computed.
 _TARGET = (

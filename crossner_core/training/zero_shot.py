@@ -13,6 +13,7 @@ from crossner_core.domains import load_domain
 from crossner_core.domains.texts import texts_of
 from crossner_core.errors import CheckpointMismatch, InvalidConfig
 from crossner_core.schema import LabelledSentence
+from crossner_core.training.recipe import SOURCE_ONLY
 
 if TYPE_CHECKING:
     from crossner_core.encoders.base import Encoder
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 UNIVERSAL: Mapping[str, Any] = {
     "architecture": "type_aware",
-    "setting": "source_only",
+    "setting": SOURCE_ONLY,
     "source_unmarked": "unknown",
     "source_temperature": 2.0,
     "source_epochs": 3,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from crossner_core.experiments.few_shot import CurvePoint, aggregate
+from crossner_core.evaluation.learning_curves import MeanPoint, reaches
+from crossner_core.experiments.few_shot import aggregate
 from crossner_core.training.recipe import SOURCE_ONLY, effective
 from db import run_rows
 from db.engine import Session
@@ -60,30 +61,22 @@ def _saved(run: Run, others: Sequence[Run]) -> Saved | None:
         if f1 is not None and other.snapshot_id == run.snapshot_id and not _borrows(other):
             cells = by_method.setdefault(recipe_family(other.recipe), {})
             cells.setdefault((other.training_sentences, other.seed), float(f1))
-    points_of = (aggregate((size, f1) for (size, _), f1 in cells.items()) for cells in by_method.values())
-    curves = [points for points in points_of if len(points) > 1]
+    curves = [points for points in map(_curve, by_method.values()) if len(points) > 1]
     if goal is None or not curves:
         return None
-    reached = [size for size in (sentences_for(points, goal) for points in curves) if size is not None]
-    most = min(reached) if reached else max(points[-1].size for points in curves)
+    reached = [size for size in (reaches(points, goal) for points in curves) if size is not None]
+    most = min(reached) if reached else max(points[-1].x for points in curves)
     saved = max(0, round(most) - run.training_sentences)
     return Saved(saved, at_least=not reached) if saved or reached else None
+
+
+def _curve(cells: Mapping[tuple[int, int], float]) -> list[MeanPoint]:
+    """Return the mean F1 at each size, from F1 by size and seed."""
+    points = aggregate((size, f1) for (size, _), f1 in cells.items())
+    return [MeanPoint(point.size, point.mean, point.sd, point.n) for point in points]
 
 
 def _borrows(run: Run) -> bool:
     """Whether a run had gold of other campaigns, or none of its own."""
     recipe = effective(run.recipe)
     return FROZEN in str(recipe.get("source", "")) or recipe["setting"] == SOURCE_ONLY
-
-
-def sentences_for(points: Iterable[CurvePoint], goal: float) -> float | None:
-    """Return at how many sentences a curve first reaches an F1, between its points on a line; None if it does not."""
-    before: CurvePoint | None = None
-    for point in points:
-        if point.mean >= goal:
-            if before is None or point.mean == before.mean:
-                return point.size
-            share = (goal - before.mean) / (point.mean - before.mean)
-            return before.size + share * (point.size - before.size)
-        before = point
-    return None

@@ -21,7 +21,7 @@ from crossner_core.experiments.studies._grid import (
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
 from crossner_core.experiments.tables import Table, Value, summary
 from crossner_core.options.base import option
-from crossner_core.training.recipe import source_weights
+from crossner_core.training.recipe import SOURCE_ONLY, source_weights
 
 TITLE = "Sources by name and by description"
 DIRECT, ONE, NAMES, TEXTS, RANDOM, STUDENTS = (
@@ -50,7 +50,8 @@ SEEN, NEAR, UNSEEN = "seen", "near", "unseen"
 class SourcesConfig(StudyConfig):
     """The one source and the many; the map of their types and the temperature are recipe fields.
 
-    Types are seen by the names they have before they are mapped."""
+    Types are seen by the names they have before they are mapped.
+    """
 
     source: str = option("conll2003", "The source of the rows with one.")
     sources: str = option(
@@ -94,7 +95,7 @@ def rows(config: SourcesConfig) -> list[Row]:
 def _row(config: SourcesConfig, method: str, size: int | None, label: str, encoder: str) -> Row:
     changes = dict(_METHODS[method])
     if size == 0:
-        changes["setting"] = "source_only"
+        changes["setting"] = SOURCE_ONLY
     of = {DIRECT: "", ONE: config.source}.get(method, config.sources)
     return Row(
         _label(method, size, label),

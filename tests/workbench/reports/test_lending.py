@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from crossner_core.experiments.few_shot import aggregate
+from crossner_core.evaluation.learning_curves import reaches
 from db.training_tables import Run
-from workbench.reports.lending import Saved, _saved, sentences_for
+from workbench.reports.lending import Saved, _curve, _saved
 
-CURVE = aggregate([(10, 0.2), (20, 0.4), (20, 0.6), (40, 0.7)])
+CURVE = _curve({(10, 1): 0.2, (20, 1): 0.4, (20, 2): 0.6, (40, 1): 0.7})
 
 
 @pytest.mark.parametrize(("goal", "size"), [(0.1, 10), (0.2, 10), (0.35, 15), (0.5, 20), (0.6, 30), (0.71, None)])
 def test_a_curve_is_read_between_its_points(goal: float, size: float | None) -> None:
-    assert sentences_for(CURVE, goal) == (None if size is None else pytest.approx(size))
+    assert reaches(CURVE, goal) == (None if size is None else pytest.approx(size))
 
 
 def _run(size: int, f1: float | None, *, source: str = "conll2003", setting: str = "direct") -> Run:
