@@ -23,7 +23,8 @@ from crossner_core.training.settings.registry import needs_source, needs_unlabel
 class Cell:
     """What to train: a recipe on a corpus; `size` limits its training sentences, taken in `order`.
 
-    The hashes are filled in by `Binder.bind`; only then is there a key.
+    `gazetteer` is the folder of a compiled one whose proposals a student uses. It is not part of the key, which the
+    proposals are by the hash of the data. The hashes are filled in by `Binder.bind`; only then is there a key.
     """
 
     corpus: str
@@ -32,6 +33,7 @@ class Cell:
     order: str = "file"
     data_hash: str = ""
     encoder_hash: str = ""
+    gazetteer: str = ""
 
     @property
     def source(self) -> str | None:
@@ -169,7 +171,9 @@ class Binder:
         cell = replace(cell, size=size, order=cell.order if size is not None else "file")
         seed = cell.recipe.seed if cell.order == "random" else 0
         bare = needs_unlabelled(cell.recipe.setting)
-        wanted = (cell.corpus, cell.recipe.source_reading, cell.size, cell.order, seed, bare, cell.recipe.reads_texts)
+        recipe = cell.recipe
+        names = cell.gazetteer if recipe.uses_gazetteer else ""
+        wanted = (cell.corpus, recipe.source_reading, cell.size, cell.order, seed, bare, recipe.reads_texts, names)
         if wanted not in self._data:
             self._data[wanted] = data_hash(cell.recipe, training_data(cell, self.root))
         return replace(cell, data_hash=self._data[wanted], encoder_hash=self.encoder(cell.recipe.encoder))
@@ -188,7 +192,14 @@ def training_data(cell: Cell, root: Path) -> TrainingData:
     sources = read_sources(cell.recipe, cell.corpus, root) if cell.source is not None else ()
     seed = cell.recipe.seed if cell.order == "random" else 0
     data = read_corpus(cell.corpus, root).data(size=cell.size, seed=seed, order=cell.order, sources=sources)
-    return data if needs_unlabelled(cell.recipe.setting) else replace(data, unlabelled=())
+    data = data if needs_unlabelled(cell.recipe.setting) else replace(data, unlabelled=())
+    if not (cell.gazetteer and cell.recipe.uses_gazetteer):
+        return data
+    from crossner_core.simulation.running import asking
+    from crossner_core.training.settings.self_training.proposals import proposed_spans
+
+    sentences = (*(item.sentence for item in data.train), *data.unlabelled)
+    return replace(data, proposed=proposed_spans(asking(Path(cell.gazetteer), cell.corpus), sentences))
 
 
 def find_corpora(asked: Iterable[str], usual: Iterable[str], root: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -18,7 +18,7 @@ from crossner_core.outside.answers import check
 from crossner_core.outside.base import Named, NotTaken, OutsideModel, Reading, Request, Unreadable
 from crossner_core.outside.sending import post
 from crossner_core.records import read
-from crossner_core.schema import Sentence, Suggestion, is_storable
+from crossner_core.schema import LabelledSentence, Sentence, Suggestion, is_storable
 from crossner_core.suggest.base import AnswerCache
 from crossner_core.web import Refused, TimedOut, Transient, Watch
 
@@ -101,8 +101,9 @@ class Asker:
         budget: Budget,
         rng: random.Random,
         backoff: float = BACKOFF,
+        examples: Sequence[LabelledSentence] = (),
     ) -> None:
-        self.model, self.domain, self.source = model, domain, source
+        self.model, self.domain, self.source, self.examples = model, domain, source, examples
         self.budget_spent = False
         self._key, self._cache, self._budget = check_key(model, key), cache, budget
         self._rng, self._backoff = rng, backoff
@@ -176,7 +177,7 @@ class Asker:
         """Yield each sentence's outcome from the cache, or its request."""
         for first in range(0, len(sentences), CHUNK):
             some = sentences[first : first + CHUNK]
-            requests = [self.model.request(self.domain, sentence) for sentence in some]
+            requests = [self.model.request(self.domain, sentence, self.examples) for sentence in some]
             kept = self._cache.get_many(self.model.address, [request.key for request in requests])
             for offset, (sentence, request) in enumerate(zip(some, requests, strict=True)):
                 reading = _kept(kept.get(request.key))

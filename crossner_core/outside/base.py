@@ -6,14 +6,14 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from crossner_core.domains import Domain
 from crossner_core.errors import InvalidConfig
 from crossner_core.options.base import Checked, option
-from crossner_core.schema import Sentence
+from crossner_core.schema import LabelledSentence, Sentence
 from crossner_core.web import check_address
 
 SCORE = 0.6
@@ -23,6 +23,8 @@ More than a hint, and less than a campaign's *accept all* takes along by default
 """
 GUIDELINE = 2000
 """Characters of a type's guideline that are sent."""
+EXAMPLES_FROM = 20
+"""Gold sentences, the oldest ones, among which examples are chosen."""
 
 
 class Unreadable(Exception):
@@ -105,9 +107,14 @@ class OutsideModel(Checked, ABC):
         if not re.fullmatch(r"\w{1,8}", self.currency):
             raise InvalidConfig(f"The currency of {self.name} is {self.currency!r}; give a code such as EUR.")
 
+    @property
+    def takes_examples(self) -> int:
+        """How many labelled sentences go along with a request at most."""
+        return 0
+
     @abstractmethod
-    def request(self, domain: Domain, sentence: Sentence) -> Request:
-        """Return the request about a sentence."""
+    def request(self, domain: Domain, sentence: Sentence, examples: Sequence[LabelledSentence] = ()) -> Request:
+        """Return the request about a sentence; `examples` are at most `takes_examples`, from `chosen_examples`."""
 
     @abstractmethod
     def read(self, document: Any) -> Reading:
@@ -126,6 +133,21 @@ class OutsideModel(Checked, ABC):
         """Return what requests and tokens cost."""
         tokens = input_tokens * self.input_price + output_tokens * self.output_price
         return requests * self.request_price + tokens / 1e6
+
+
+def chosen_examples(model: OutsideModel, gold: Sequence[LabelledSentence]) -> tuple[LabelledSentence, ...]:
+    """Return what a model takes of gold sentences: of the first `EXAMPLES_FROM`, each time the one with most new types.
+
+    They stay the same while gold grows beyond those, and so do the requests whose answers are kept.
+    """
+    left, chosen = list(gold[:EXAMPLES_FROM]), list[LabelledSentence]()
+    shown: set[str] = set()
+    while left and len(chosen) < model.takes_examples:
+        best = max(left, key=lambda item: len({span.type for span in item.spans} - shown))
+        left.remove(best)
+        chosen.append(best)
+        shown |= {span.type for span in best.spans}
+    return tuple(chosen)
 
 
 def settings_of(kind: type[OutsideModel]) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,7 +13,7 @@ from crossner_core.errors import BadInput
 from crossner_core.options.base import option
 from crossner_core.outside.base import Named, OutsideModel, Reading, Request, Unreadable, guideline
 from crossner_core.records import parse
-from crossner_core.schema import Sentence
+from crossner_core.schema import LabelledSentence, Sentence
 from crossner_core.suggest.base import SuggestionSource, register
 
 _TASK = """\
@@ -35,12 +37,20 @@ class ChatModel(OutsideModel):
         choices=("json_schema", "json_object", "none"),
     )  # fmt: skip
 
-    def request(self, domain: Domain, sentence: Sentence) -> Request:
-        """Return the request: types with their guidelines, then the sentence alone."""
+    examples: int = option(3, "Sentences of the gold of train that go along, with their entities.", min=0, max=20)
+
+    @property
+    def takes_examples(self) -> int:
+        return self.examples
+
+    def request(self, domain: Domain, sentence: Sentence, examples: Sequence[LabelledSentence] = ()) -> Request:
+        """Return the request: types with their guidelines, examples as earlier turns, then the sentence alone."""
+        turns = [turn for item in examples for turn in _turns(item, domain)]
         body: dict[str, Any] = {
             "model": self.model,
             "messages": [
                 {"role": "system", "content": instructions(domain)},
+                *turns,
                 {"role": "user", "content": sentence.text},
             ],
             self.answer_limit: self.answer_tokens,
@@ -96,6 +106,14 @@ def schema(domain: Domain) -> dict[str, Any]:
     titles = list(domain.titles.values())
     entity = {"text": {"type": "string"}, "type": {"type": "string", "enum": titles}}
     return _object({"entities": {"type": "array", "items": _object(entity)}})
+
+
+def _turns(item: LabelledSentence, domain: Domain) -> tuple[dict[str, str], dict[str, str]]:
+    """Return a labelled sentence as a question with the answer it should have."""
+    sentence, titles = item.sentence, domain.titles
+    named = [{"text": sentence.surface(each.start, each.end), "type": titles[each.type]} for each in sorted(item.spans)]
+    answer = json.dumps({"entities": named}, ensure_ascii=False)
+    return {"role": "user", "content": sentence.text}, {"role": "assistant", "content": answer}
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from crossner_core.domains import Domain
 from crossner_core.options.base import option
 from crossner_core.outside.base import SCORE, Named, OutsideModel, Reading, Request, Unreadable
-from crossner_core.schema import Sentence
+from crossner_core.schema import LabelledSentence, Sentence
 from crossner_core.suggest.base import SuggestionSource, register
 
 
@@ -18,7 +19,7 @@ class GlinerModel(OutsideModel):
 
     threshold: float = option(0.5, "Score from which the service names an entity.", min=0, max=1)
 
-    def request(self, domain: Domain, sentence: Sentence) -> Request:
+    def request(self, domain: Domain, sentence: Sentence, examples: Sequence[LabelledSentence] = ()) -> Request:
         """Return the request: the text, and the titles of the types as labels."""
         body = {"text": sentence.text, "labels": list(domain.titles.values()), "threshold": self.threshold}
         return Request(self.address, body | ({"model": self.model} if self.model else {}))

@@ -111,7 +111,7 @@ def _warnings(sources: Sequence[SourceCorpus], types: set[str], recipe: Recipe) 
                 f"Source {source.name} has types that are numbers ({', '.join(numbers[:8])}): they say nothing about "
                 f"what they mark, and train apart. Name them by source_types, as in {numbers[0]}@{source.name}=person."
             )
-        if not source.types & types:
+        if not source.types & types and not recipe.reads_texts:
             yield (
                 f"Source {source.name} has no type in common with the target (it has {theirs}): only the encoder "
                 "learns from it. Map its types by source_types (THEIRS=OURS) or source_map, or leave it out."

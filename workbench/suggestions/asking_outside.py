@@ -20,7 +20,7 @@ from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.domains import domain_of
 from workbench.data.values import suggestion_values
 from workbench.jobs import queue
-from workbench.suggestions.outside import key_of, models_of, permitted, source_named
+from workbench.suggestions.outside import examples_for, key_of, models_of, permitted, source_named
 from workbench.suggestions.preannotating import StoreCache, unlabelled_pool
 from workbench.suggestions.previewing import SENTENCES, PreviewedSentence
 from workbench.suggestions.proposing import relearn
@@ -182,10 +182,11 @@ def _begin(store: Store, actor: Actor, campaign_id: int, name: str) -> _Begun:
         refuse_archived(campaign)
         model = find_model(models_of(store), name)
         row, source = permitted(session, campaign, model), source_named(model)
-        pool = unlabelled_pool(session, campaign_id)
+        pool, domain = unlabelled_pool(session, campaign_id), domain_of(campaign)
         asker = Asker(
-            model, domain_of(campaign), source, key=key_of(model), cache=StoreCache(store),
+            model, domain, source, key=key_of(model), cache=StoreCache(store),
             budget=StoreBudget(store, row.id), rng=random.Random(campaign.seed),
+            examples=examples_for(session, campaign_id, model, domain),
         )  # fmt: skip
     return _Begun(campaign_id, row.id, source, pool, asker)
 

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from crossner_core.domains import Domain
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound
 from crossner_core.outside.asking import Spend, check_key, most_of
-from crossner_core.outside.base import OutsideModel, Request
+from crossner_core.outside.base import OutsideModel, Request, chosen_examples
 from crossner_core.outside.listing import find_model, kind_of, kinds, read_models
 from crossner_core.records import to_json
+from crossner_core.schema import LabelledSentence
 from crossner_core.suggest.base import words_of
 from db import suggestion_rows
 from db.engine import Session, Store
@@ -20,6 +22,7 @@ from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.domains import domain_of
+from workbench.data.layers import gold_to_learn_from
 from workbench.settings import settings_of
 from workbench.suggestions.by_people import withdraw_source
 from workbench.suggestions.preannotating import StoreCache, unlabelled_pool
@@ -110,9 +113,10 @@ def plan(store: Store, actor: Actor, campaign_id: int, name: str) -> Plan:
         _, campaign = enter(session, actor, campaign_id, *KEEPERS)
         model, domain = find_model(models_of(store), name), domain_of(campaign)
         pool = [sentence for _, sentence in unlabelled_pool(session, campaign_id)]
+        examples = examples_for(session, campaign_id, model, domain)
     if not pool:
         raise Conflict("No open sentence is left to ask about: people have begun all of them, or there are none.")
-    requests = [model.request(domain, sentence) for sentence in pool]
+    requests = [model.request(domain, sentence, examples) for sentence in pool]
     kept = StoreCache(store).get_many(model.address, [request.key for request in requests])
     new = [request for request in requests if request.key not in kept]
     about, most = _sums(model, new)
@@ -231,6 +235,17 @@ def permitted(session: Session, campaign: Campaign, model: OutsideModel) -> Outs
             f"{model.model or 'the model'} at {model.address}. Look at the plan, and allow it anew."
         )
     return row
+
+
+def examples_for(
+    session: Session, campaign_id: int, model: OutsideModel, domain: Domain
+) -> tuple[LabelledSentence, ...]:
+    """Return the gold sentences that go along with requests: of train alone, with types that the domain still has."""
+    if not model.takes_examples:
+        return ()
+    gold = [item.labelled for item in gold_to_learn_from(session, campaign_id) if item.split == "pool"]
+    known = [item for item in gold if all(span.type in domain.titles for span in item.spans)]
+    return chosen_examples(model, known)
 
 
 def models_of(store: Store) -> dict[str, OutsideModel]:

@@ -25,7 +25,7 @@ class Row:
 
     `published` gives F1 by corpus, `published_gains` the difference to the first of `against` if a paper prints only
     that. A row of a curve has its `line` and its position `x` on it. `sources` are source corpora with their weights,
-    if it names any here: a target is never its own source.
+    if it names any here: a target is never its own source. `gazetteer` is a compiled one's folder, for students.
     """
 
     label: str
@@ -39,6 +39,7 @@ class Row:
     line: str = ""
     x: float | None = None
     sources: Mapping[str, float] = field(default_factory=dict)
+    gazetteer: str = ""
 
 
 def source_text(weights: Mapping[str, float]) -> str:
@@ -173,7 +174,8 @@ def cell_of(config: StudyConfig, row: Row, corpus: str, seed: int) -> Cell:
         changes["encoder"] = row.encoder.replace("{corpus}", corpus)
     if row.sources:
         changes["source"] = source_text({name: weight for name, weight in row.sources.items() if name != corpus})
-    return Cell(corpus, replace(config.recipe_of(row.label, **changes), seed=seed), row.size, row.order)
+    recipe = replace(config.recipe_of(row.label, **changes), seed=seed)
+    return Cell(corpus, recipe, row.size, row.order, gazetteer=row.gazetteer)
 
 
 def scores_of(

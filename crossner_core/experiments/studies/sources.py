@@ -24,13 +24,14 @@ from crossner_core.options.base import option
 from crossner_core.training.recipe import SOURCE_ONLY, source_weights
 
 TITLE = "Sources by name and by description"
-DIRECT, ONE, NAMES, TEXTS, RANDOM, STUDENTS = (
+DIRECT, ONE, NAMES, TEXTS, RANDOM, STUDENTS, GAZETTEER = (
     "direct",
     "one source by name",
     "many by name",
     "many by description",
     "many by random description",
     "many by description, self-training",
+    "many by description, self-training, gazetteer",
 )
 _READS = {"architecture": "type_aware"}
 _METHODS: Mapping[str, Mapping[str, Any]] = {
@@ -40,8 +41,10 @@ _METHODS: Mapping[str, Mapping[str, Any]] = {
     TEXTS: {"setting": "pretrain_finetune", **_READS},
     RANDOM: {"setting": "pretrain_finetune", **_READS, "type_texts": "random"},
     STUDENTS: {"setting": "transfer_self_training", **_READS},
+    GAZETTEER: {"setting": "transfer_self_training", "self_training_gazetteer": True, **_READS},
 }
-_COMPARED = {NAMES: (ONE,), TEXTS: (ONE, NAMES, RANDOM), STUDENTS: (TEXTS,)}
+_STUDENTS = (STUDENTS, GAZETTEER)
+_COMPARED = {NAMES: (ONE,), TEXTS: (ONE, NAMES, RANDOM), STUDENTS: (TEXTS,), GAZETTEER: (STUDENTS,)}
 WHOLE = "all sentences"
 SEEN, NEAR, UNSEEN = "seen", "near", "unseen"
 
@@ -65,6 +68,7 @@ class SourcesConfig(StudyConfig):
         max=10**7,
     )
     methods: tuple[str, ...] = option(tuple(_METHODS), "What is compared.", choices=tuple(_METHODS))
+    gazetteer: str = option("", f"Folder of a compiled gazetteer, without which there is no {GAZETTEER!r}.")
     order: str = option(
         "random", "Which sentences to take: drawn with the seed, or the first in the file.", choices=ORDERS
     )
@@ -85,8 +89,10 @@ def rows(config: SourcesConfig) -> list[Row]:
     made = []
     for label, encoder in each_encoder(config):
         for method in config.methods:
+            if method == GAZETTEER and not config.gazetteer:
+                continue
             for size in (*config.sizes, None):
-                if (size == 0 and method in (DIRECT, STUDENTS)) or (size is None and method == STUDENTS):
+                if (size == 0 and method in (DIRECT, *_STUDENTS)) or (size is None and method in _STUDENTS):
                     continue  # without a source there is no model; without text left there are no students
                 made.append(_row(config, method, size, label, encoder))
     return made
@@ -107,6 +113,7 @@ def _row(config: SourcesConfig, method: str, size: int | None, label: str, encod
         line=joined(method, label),
         x=size,
         sources=source_weights(of) if of else {},
+        gazetteer=config.gazetteer if method == GAZETTEER else "",
     )
 
 

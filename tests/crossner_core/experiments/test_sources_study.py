@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from crossner_core.errors import InvalidConfig
+from crossner_core.errors import InvalidConfig, NotFound
+from crossner_core.experiments.cells import Binder
 from crossner_core.experiments.running import run_study
 from crossner_core.experiments.study import StudyConfig, study
+from tests.support.gazetteers.fakes import compiled
 from tests.support.study_builders import data_folder, small_config
 from tests.support.training_builders import save_encoder
 
@@ -45,6 +47,24 @@ def test_study_tells_types_that_sources_have_from_those_they_lack(tmp_path: Path
     assert [row[0] for row in gains.rows] == [f"{methods[1]}, {size} − {methods[0]}, {size}" for size in sizes]
     for _, seen, near, unseen in kinds.rows:  # person and location; band by its parent; nothing else occurs
         assert seen.n == near.n == 1 and unseen.n == 0
+
+
+def test_gazetteer_proposes_to_students_where_there_is_one(tmp_path: Path) -> None:
+    data, encoder = data_folder(tmp_path / "corpora"), str(save_encoder(tmp_path / "tiny"))
+    (name,) = (method for method in study(ID).config().methods if method.endswith("gazetteer"))
+    compiled(tmp_path / "names", {"Oslo": ("Location",), "Mara Vell": ("MusicalArtist",)})
+    methods, sources = (name.removesuffix(", gazetteer"), name), "conll2003, politics"
+    small = small_config(encoder, methods=methods, sizes=(3,), sources=sources)
+    assert len(study(ID).cells(study(ID).config.from_dict(small))) == 1
+    config = study(ID).config.from_dict(small | {"gazetteer": str(tmp_path / "names")})
+    without, teaches = (Binder(data).bind(cell) for cell in study(ID).cells(config))
+    assert without.key != teaches.key and without.data_hash != teaches.data_hash
+    *_, last = run_study(ID, config, data=data, out=tmp_path / "out")
+    assert last.result is not None and last.result.complete
+    assert [row[0] for row in last.result.tables[1].rows] == [f"{name}, 3 − {methods[0]}, 3"]
+    with pytest.raises(NotFound, match="nowhere"):
+        (cell,) = study(ID).cells(study(ID).config.from_dict(small | {"gazetteer": str(tmp_path / "nowhere")}))[1:]
+        Binder(data).bind(cell)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 
 from crossner_core.domains import load_domain
 from crossner_core.outside.answers import INVENTED, MALFORMED, TOO_OFTEN, UNKNOWN, WITHIN, check
-from crossner_core.outside.base import GUIDELINE, Named, Reading, Unreadable, guideline
-from crossner_core.schema import check_spans, sentence_from_words
+from crossner_core.outside.base import (
+    EXAMPLES_FROM,
+    GUIDELINE,
+    Named,
+    Reading,
+    Unreadable,
+    chosen_examples,
+    guideline,
+)
+from crossner_core.schema import LabelledSentence, Span, check_spans, sentence_from_words
 from crossner_core.suggest.chat import ChatModel, instructions, schema
 from crossner_core.suggest.gliner import GlinerModel
 
@@ -76,6 +84,26 @@ def test_prompt_and_schema_are_made_of_titles_and_guidelines() -> None:
     assert request.body["messages"][1]["content"] == SENTENCE.text
     other = ChatModel(name="own", address="http://a.example/v1/", model="n", temperature=-1, format="none")
     assert other.request(MUSIC, SENTENCE).key != request.key == model.request(MUSIC, SENTENCE).key
+
+
+def test_few_oldest_gold_sentences_with_most_types_go_along_as_earlier_turns() -> None:
+    def item(words: str, *spans: Span) -> LabelledSentence:
+        return LabelledSentence(sentence_from_words(words.split(), id=words), spans)
+
+    plain, one = item("It rained ."), item("Oslo rained .", Span(0, 1, "location"))
+    two = item("The Gulls left Oslo .", Span(0, 2, "band"), Span(3, 4, "location"))
+    model = ChatModel(name="own", address="http://a.example", examples=2)
+    assert chosen_examples(model, [plain, one, two]) == (two, plain)
+    assert chosen_examples(model, [*[plain] * EXAMPLES_FROM, two]) == (plain, plain)
+    assert chosen_examples(GlinerModel(name="own", address="http://a.example"), [one]) == ()
+    request = model.request(MUSIC, SENTENCE, (two,))
+    assert [turn["role"] for turn in request.body["messages"]] == ["system", "user", "assistant", "user"]
+    content = request.body["messages"][2]["content"]
+    assert model.read({"choices": [{"message": {"content": content}}]}) == Reading(
+        (Named("The Gulls", "band"), Named("Oslo", "location"))
+    )
+    assert request.body["messages"][3]["content"] == SENTENCE.text
+    assert request.key != model.request(MUSIC, SENTENCE).key
 
 
 @pytest.mark.parametrize(

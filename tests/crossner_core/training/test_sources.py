@@ -94,6 +94,8 @@ def test_numbers_are_no_common_types() -> None:
     assert prepared(named, (numbers,), (*TYPES, "1"))[0].types == {"location"}
     first, second = source_warnings(prepared(recipe, (numbers,), TYPES), TYPES, recipe)
     assert "ids has types that are numbers (1)" in first and "no type in common with the target (it has 1)" in second
+    reads = replace(recipe, architecture="type_aware")  # its types are read, whatever they are called
+    assert len(source_warnings(prepared(reads, (numbers,), TYPES), TYPES, reads)) == 1
 
 
 def test_entry_for_a_type_that_no_source_has_is_named() -> None:

@@ -19,7 +19,7 @@ from crossner_core.errors import BadInput, Conflict, EndpointUnavailable, Invali
 from crossner_core.outside import asking
 from db.engine import Store
 from db.tables import SentenceRow, SuggestionRow
-from tests.support.builders import GOLD, Tab, make_campaign, make_gold
+from tests.support.builders import GOLD, Tab, first_choices, make_campaign, make_gold
 from tests.support.gazetteers.sparql_servers import Endpoint, Reply
 from tests.support.outside.servers import KEY, VARIABLE, knows, sentence_in, serve_json, write_models
 from tests.support.training_store import beat, when_asked, work
@@ -101,6 +101,29 @@ def test_plan_says_what_would_be_sent_where_at_what_cost(
     write_models(home, "http://models.example/v1", key_variable=VARIABLE)
     (first, second) = outside.plan(store, people["res"], campaign, "own").warnings
     assert "key travel unencrypted to models.example" in first and "no price for own" in second
+
+
+def test_gold_of_train_goes_along_as_examples_and_gold_of_test_never(
+    store: Store, people: People, campaign: int, server: Endpoint, home: Path
+) -> None:
+    tabs = [Tab(store, people[name], campaign, stage) for name, stage in (("ann1", "annotate"), ("ann2", "check"))]
+    tabs.append(Tab(store, people["eva"], campaign, "adjudicate"))
+    gold = [tabs[0].items(2)[place]["text"] for place in (0, 1)]
+    for tab in tabs:
+        for _ in gold:
+            (item,) = tab.items(1)
+            parts = {"decisions": first_choices(item)[1]} if tab.stage == "adjudicate" else {}
+            tab.do("submit", item, [[0, 2, "musicalartist"]], parts=parts)
+    with store.write() as session:
+        row = session.scalars(sa.select(SentenceRow).where(SentenceRow.text == gold[1])).one()
+        row.split = "test"
+    allow(store, people["res"], campaign)
+    turns = outside.plan(store, people["res"], campaign, "own").request["messages"]
+    assert isinstance(turns, list) and next(turn["content"] for turn in turns if turn["role"] == "user") == gold[0]
+    asking_outside.ask(store, people["res"], campaign, "own")
+    bodies = [json.loads(query) if isinstance(query, str) else query for query in server.queries]
+    assert len(bodies) == 4 and all(body["messages"][1]["content"] == gold[0] for body in bodies)
+    assert not any(gold[1] in json.dumps(body) for body in bodies)
 
 
 def test_an_annotator_sees_what_a_model_elsewhere_suggests_and_a_control_shows_none(
