@@ -6,7 +6,6 @@ version, so that all versions hold the same sentences (section 4.3).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,9 +21,8 @@ from crossner_core.folders import check_writable
 from crossner_core.gazetteer.ontology import BUILTIN, THING, ClassTree
 from crossner_core.subsets import keys_of, uniform
 from crossner_core.wikipedia.corpus import Corpus, file_sha256, write_beside
-from crossner_core.wikipedia.tagged_corpus import TAGGED, CategoryCount, StepCount, TaggingManifest
+from crossner_core.wikipedia.tagged_corpus import ENTITY, TAGGED, CategoryCount, StepCount, TaggingManifest, label_name
 
-ENTITY = "ENTITY"
 FULL, MERGED, FOUR = VERSIONS = ("full", "merged", "4types")
 # Classes below these are fine-grained; the ontology's top will not do, since Person is below Animal there.
 KINDS = ("Person", "Organisation", "Place", "Work", "Event", "Species")
@@ -36,12 +34,6 @@ FOUR_TYPES = {
     "Location": "location",
     "ArchitecturalStructure": "location",
 }
-_NOT_NAME = re.compile(r"[^a-z0-9]")
-
-
-def label_name(cls: str) -> str:
-    """Write a class as an entity type: `MusicalArtist` → `musicalartist`."""
-    return cls if cls == ENTITY else _NOT_NAME.sub("", cls.lower())
 
 
 def class_of(classes: Iterable[str]) -> str:

@@ -6,19 +6,24 @@ Layout of its folder: `manifest.json` and `sentences/00000.parquet …`, one per
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crossner_core.errors import BadInput, NotFound
 from crossner_core.records import Record, read
 from crossner_core.schema import LabelledSentence, Sentence, Span, Token
+from crossner_core.subsets import keys_of
 
 FORMAT = 1
+ENTITY = "ENTITY"
+_NOT_NAME = re.compile(r"[^a-z0-9]")
 _INTS = pa.list_(pa.int32())
 TAGGED = pa.schema(
     [
@@ -32,6 +37,11 @@ TAGGED = pa.schema(
         ("copies", pa.int32()),  # how often it occurs in an epoch
     ]
 )
+
+
+def label_name(cls: str) -> str:
+    """Write a class as an entity type: `MusicalArtist` → `musicalartist`."""
+    return cls if cls == ENTITY else _NOT_NAME.sub("", cls.lower())
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +151,22 @@ def read_tagged(folder: Path, *, repeat: bool = True) -> Iterator[LabelledSenten
                     yield from [_sentence(*row[:-1])] * (row[-1] if repeat else 1)
         except (OSError, pa.ArrowException) as error:
             raise BadInput(f"{path} cannot be read ({error}); rebuild the entity-tagging corpus.") from error
+
+
+def typed_sentences(folder: Path, classes: Iterable[str], count: int, *, seed: int = 0) -> list[LabelledSentence]:
+    """Return at most `count` sentences whose names all have a class, each once, chosen by seed and id, in order.
+
+    Types are written as in `classes` where it has them (`MusicalArtist`), so that their names can be read. A sentence
+    with a name of unknown class is left out: it would say that this is no entity.
+    """
+    known = {label_name(name): name for name in classes}
+    items = [item for item in read_tagged(folder, repeat=False) if all(span.type != ENTITY for span in item.spans)]
+    keys = keys_of((item.sentence.id for item in items), seed=seed, use="source")
+    chosen = sorted(np.argsort(keys, kind="stable")[:count].tolist())
+    return [
+        replace(item, spans=tuple(replace(span, type=known.get(span.type, span.type)) for span in item.spans))
+        for item in map(items.__getitem__, chosen)
+    ]
 
 
 def _sentence(

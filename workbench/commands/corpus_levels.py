@@ -38,6 +38,7 @@ def add_to(group: typer.Typer) -> None:
     group.command("export")(export)
     group.command("entity-tagging")(entity_tagging)
     group.command("tagging-figure")(tagging_figure)
+    group.command("tagged-sentences")(tagged_sentences)
     group.command("overlap")(overlap)
 
 
@@ -201,6 +202,25 @@ def tagging_figure(
         common.write_out(page.encode(), output)
         return
     common.write_out(_formatted(manifest.figure, format), output)
+
+
+def tagged_sentences(
+    folder: Annotated[Path, typer.Argument(help="Folder of an entity-tagging corpus.")],
+    count: Annotated[int, typer.Option(help="Maximum number of sentences.", min=1)] = 6000,
+    seed: Seed = 0,
+    ontology: Annotated[Path | None, typer.Option(help="Ontology file. Default: the bundled class tree.")] = None,
+    output: Output = None,
+) -> None:
+    """Write sentences of an entity-tagging corpus as JSON lines, to import as a data set and learn from as a source."""
+    from crossner_core.formats import write
+    from crossner_core.gazetteer.ontology import BUILTIN, read_ontology
+    from crossner_core.wikipedia.tagged_corpus import typed_sentences
+
+    tree = BUILTIN if ontology is None else read_ontology(ontology)
+    items = typed_sentences(folder, tree.parents, count, seed=seed)
+    common.write_out(write(items, "jsonl").encode(), output)
+    types = {span.type for item in items for span in item.spans}
+    typer.echo(f"{len(items):,} sentences, {len(types)} types", err=True)
 
 
 def overlap(

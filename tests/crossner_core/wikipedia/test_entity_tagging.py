@@ -12,12 +12,13 @@ import typer
 
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound, StorageError
+from crossner_core.formats import read_bytes
 from crossner_core.gazetteer.ontology import BUILTIN, ClassTree
 from crossner_core.subsets import keys_of, uniform
 from crossner_core.wikipedia.corpus import Corpus, CorpusSentence, CorpusWriter, SentenceRows, pages_table
 from crossner_core.wikipedia.entity_tagging import ENTITY, TaggingConfig, build_tagging_corpus, labels
 from crossner_core.wikipedia.levels import Levels
-from crossner_core.wikipedia.tagged_corpus import TaggingManifest, read_tagged
+from crossner_core.wikipedia.tagged_corpus import TaggingManifest, read_tagged, typed_sentences
 from tests.support.corpus_builders import CLASSES, make_corpus
 from workbench.commands import common, corpus_levels
 
@@ -50,6 +51,25 @@ def _spans(folder: Path) -> dict[str, list[tuple[str, str]]]:
         one.sentence.id: [(one.sentence.surface(span.start, span.end), span.type) for span in one.spans]
         for one in read_tagged(folder)
     }
+
+
+def test_sentences_to_learn_from_have_types_that_can_be_read(
+    crowded: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build_tagging_corpus(crowded, tmp_path, PLAIN)
+    every = [item for item in read_tagged(tmp_path, repeat=False) if all(one.type != ENTITY for one in item.spans)]
+    assert len(every) < len(list(read_tagged(tmp_path, repeat=False)))  # some have names of unknown class
+    corpus_levels.tagged_sentences(tmp_path, count=10_000)
+    out, err = capsys.readouterr()
+    items = read_bytes(out.encode(), name="out.jsonl").labelled
+    assert {one.type for item in items for one in item.spans} == {"Town", "Castle"}
+    assert [item.sentence.id for item in items] == [item.sentence.id for item in every]
+    assert f"{len(every):,} sentences, 2 types" in err
+    few = typed_sentences(tmp_path, BUILTIN.parents, 10)
+    assert len(few) == 10
+    assert {one.type for item in typed_sentences(tmp_path, (), 10_000) for one in item.spans} == {"town", "castle"}
+    more = {item.sentence.id for item in typed_sentences(tmp_path, BUILTIN.parents, 20)}
+    assert {item.sentence.id for item in few} < more
 
 
 def test_links_carry_their_class_and_plain_names_nothing(corpus: Corpus, tmp_path: Path) -> None:
