@@ -12,7 +12,7 @@ from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.formats import base, sniff
 from crossner_core.formats.source import describe
 from crossner_core.memory import without_collecting
-from crossner_core.schema import LabelledSentence, Sentence
+from crossner_core.schema import LabelledSentence, Sentence, SentenceLayout
 
 
 def open_file(path: str | Path, format: str | None = None, *, name: str | None = None, **options: Any) -> base.Parsed:
@@ -61,9 +61,9 @@ def read_files(files: Sequence[base.NamedFile], format: str | None = None, **opt
 def group_files(names: Sequence[str], format: str | None = None) -> list[tuple[str | None, list[int]]]:
     """Group files that are read together: (format, their indices); the format is None where the content decides.
 
-    All files of a multi-file format form one group; every other file is a group of its own.
+    All files of a format with companion files form one group; every other file is a group of its own.
     """
-    several = [id for id in ([format] if format else base.format_ids()) if base.get_format(id).by_document]
+    several = [id for id in ([format] if format else base.format_ids()) if base.get_format(id).beside]
     groups: list[tuple[str | None, list[int]]] = []
     together: dict[str, list[int]] = {}
     all_names = frozenset(names)
@@ -102,9 +102,11 @@ def make_document(
     if layout is not None and type(layout) is not chosen.layout_type:
         raise InvalidConfig(f"A layout of format {layout.format} does not fit format {chosen.id}.")
     made = tuple(map(_as_record, records))
-    if layout is None:  # what a sentence notes of its file fits that file's layout alone
-        made = tuple(replace(record, sentence=replace(record.sentence, layout=None)) for record in made)
     own = layout if layout is not None else chosen.layout_type()
+    if layout is None:  # what a sentence notes of its file fits that file's layout alone, except for running text
+        tails = [base.tail_of(record.sentence) for record in made[-1:] if chosen.by_document]
+        own = replace(own, tail=tails[0]) if tails else own
+        made = tuple(replace(record, sentence=_relaid(record.sentence, chosen)) for record in made)
     return base.Parsed(name, chosen.id, made, (), own)
 
 
@@ -115,9 +117,16 @@ def write_files(documents: Sequence[base.Parsed], format: str) -> base.Written:
     return base.Written(files, losses)
 
 
+def _relaid(sentence: Sentence, chosen: base.Format) -> Sentence:
+    """Return a sentence as another format notes it: of a document's running text, what stood before it there."""
+    before = base.before_of(sentence) if chosen.by_document else None
+    layout = SentenceLayout(chosen.id, {"before": before}) if before is not None else None
+    return replace(sentence, layout=layout)
+
+
 def _read_group(files: Sequence[base.NamedFile], format: str | None, options: dict[str, Any]) -> list[base.Parsed]:
     chosen = base.get_format(format) if format else sniff.guess_format(*files[0])
-    if chosen.by_document and len(dict(files)) < len(files):
+    if chosen.beside and len(dict(files)) < len(files):
         twice = next(name for name, count in Counter(name for name, _ in files).items() if count > 1)
         raise BadInput(f"Two files are called {twice!r}; those of a document are told apart by name.")
     made = chosen.options(**options)

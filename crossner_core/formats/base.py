@@ -16,6 +16,7 @@ from crossner_core.records import read as read_record
 from crossner_core.registry import Registry
 from crossner_core.schema import LabelledSentence, Sentence, SentenceLayout, Span
 
+HEAD = 8192
 NEWLINES = ("\n", "\r\n", "\r")
 NamedFile = tuple[str, bytes]  # name, or path relative to the documents' folder, with "/"
 
@@ -101,6 +102,11 @@ class Layout:
             )
 
     @property
+    def gap(self) -> str:
+        """What stands between two sentences where neither notes anything else."""
+        return self.newline
+
+    @property
     def format(self) -> str:
         """The id of the format this is a layout of."""
         return next(id for id, known in FORMATS.items() if known.layout_type is type(self))
@@ -177,9 +183,10 @@ class Writer(Protocol):
 class Format:
     """A file format: stable id, title, file suffixes, reader and writer.
 
-    A format `by_document` reads all its files at once and writes each document as files of its own; `beside` lists
-    suffixes of companion files with the same stem, or full names of files shared by all
-    (`(".txt", "annotation.conf")`). Single-text formats are made by `text.text_format`.
+    A format `by_document` writes each document as files of its own; `beside` lists suffixes of companion files with the
+    same stem, or full names of files shared by all (`(".txt", "annotation.conf")`), and all its files are read at once.
+    A file whose beginning (`HEAD` bytes) matches `content` is of this format, whatever its name. A format that is only
+    read has `no_writer`, the reason. Single-text formats are made by `text.text_format`.
     """
 
     id: str
@@ -192,7 +199,9 @@ class Format:
     notes_type: type[Notes] = Notes
     by_document: bool = False
     beside: tuple[str, ...] = ()
+    content: re.Pattern[bytes] | None = None
     example: str = ""
+    no_writer: str = ""
 
     def options(self, **values: Any) -> ReadOptions:
         """Make this format's options; raise InvalidConfig for an unknown name."""
@@ -261,6 +270,26 @@ def check_layout(sentence: SentenceLayout) -> None:
 def notes_of(sentence: Sentence, format: str) -> Mapping[str, Any]:
     """Return what `format` needs to write the sentence back unchanged; empty if it was read from another format."""
     return sentence.layout.notes if sentence.layout is not None and sentence.layout.format == format else {}
+
+
+def before_of(sentence: Sentence) -> str | None:
+    """Return what stood before a sentence in its document's running text, from whatever format; None without such."""
+    if sentence.offset is None or sentence.layout is None:
+        return None
+    layout = _file_layout(sentence)
+    first = "" if sentence.offset == 0 else layout.gap if layout is not None else " "
+    return str(sentence.layout.notes.get("before", first))
+
+
+def tail_of(sentence: Sentence) -> str | None:
+    """Return what follows the last sentence of a document's running text, as a layout has it."""
+    layout = _file_layout(sentence)
+    return layout.tail if layout is not None and sentence.offset is not None else None
+
+
+def _file_layout(sentence: Sentence) -> Layout | None:
+    file = sentence.layout.file if sentence.layout is not None else None
+    return layout_from_dict(file.layout) if file is not None and file.layout.get("format") in format_ids() else None
 
 
 def join_pieces(

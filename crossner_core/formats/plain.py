@@ -44,6 +44,10 @@ class PlainLayout(Layout):
         super().__post_init__()
         _check_split(self.split)
 
+    @property
+    def gap(self) -> str:
+        return _gap(self.split, self.newline)
+
 
 def read(source: Source, options: PlainOptions) -> tuple[list[Record], PlainLayout]:
     """Read sentences, none of them annotated; ids count all sentences of the file."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import PurePath
 
-from crossner_core.formats.base import Format, format_ids, get_format
+from crossner_core.formats.base import HEAD, Format, format_ids, get_format
 from crossner_core.formats.source import Source, decode
 from crossner_core.tags import is_tag
 
@@ -15,15 +15,18 @@ _HEAD = 1_000_000
 
 
 def guess_format(name: str, data: bytes) -> Format:
-    """Return the format of the file's suffix; for `.txt` and unknown suffixes the content decides.
+    """Return the format that a file's beginning or its suffix names; for `.txt` and unknown suffixes its lines decide.
 
     Raises BadInput for an empty file and one that is not UTF-8 text at all.
     """
-    suffix = PurePath(name).suffix.lower()
+    suffix, begins = PurePath(name).suffix.lower(), data[:HEAD]
+    for known in map(get_format, format_ids()):
+        if known.content is not None and known.content.search(begins):
+            return known
     if suffix not in _AMBIGUOUS:
-        for id in format_ids():
-            if suffix in get_format(id).suffixes:
-                return get_format(id)
+        named = [known for known in map(get_format, format_ids()) if suffix in known.suffixes]
+        if named:  # one that would be known by its beginning comes last
+            return min(named, key=lambda known: known.content is not None)
     head = data[:_HEAD]
     return get_format(_by_content(decode(head if head.strip() else data, name)))
 

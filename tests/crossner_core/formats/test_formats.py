@@ -38,7 +38,7 @@ STORED = [stored(0, (Span(0, 2, "musicalartist"), Span(3, 6, "band"))), stored(1
 def test_formats_registry_has_ours_under_stable_ids() -> None:
     assert set(format_ids()) >= {"conll", "jsonl", "plain"}
     assert all(get_format(id).title and get_format(id).suffixes for id in format_ids())
-    with pytest.raises(InvalidConfig, match="'xml'; choose one of conll, jsonl"):
+    with pytest.raises(InvalidConfig, match="'xml'; choose one of brat, cas-json"):
         get_format("xml")
 
 

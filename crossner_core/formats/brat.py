@@ -1,0 +1,147 @@
+"""brat: a text, and beside it a file of annotations whose offsets count code points.
+
+Source: brat's standoff format (`T1<tab>Person 0 4<tab>Mara`; `E R A M N * #` are events, relations, attributes, …).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from crossner_core.errors import BadInput
+from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, Problem, register
+from crossner_core.formats.source import clip
+from crossner_core.formats.standoff import (
+    Mark,
+    StandoffOptions,
+    Text,
+    count_links,
+    entities_of,
+    make_document,
+    read_text,
+    text_of,
+)
+
+CONFIGURATION = "annotation.conf"
+_ENTITY = re.compile(r"(T\S+)\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?")
+_OTHERS = {
+    "E": "events", "R": "relations", "A": "attributes", "M": "attributes", "N": "normalizations",
+    "*": "equivalences", "#": "notes",
+}  # fmt: skip
+_NO_NAME = re.compile(r"\s")
+
+
+@dataclass(frozen=True)
+class BratOptions(StandoffOptions):
+    """How to read brat's files."""
+
+    check_surface: bool = field(
+        default=True, metadata={"doc": "Refuse an entity whose text in the annotations is not the one at its offsets."}
+    )
+
+
+@dataclass(frozen=True)
+class BratLayout(Layout):
+    """How a document was laid out, and the configuration of its collection."""
+
+    configuration: str = ""
+
+
+def read(files: Sequence[NamedFile], options: BratOptions) -> Iterator[Parsed]:
+    """Read each text with its annotations; a text without, or with no entity, is not annotated."""
+    data = dict(files)
+    for name in data:
+        path = PurePosixPath(name)
+        if path.suffix not in (".ann", ".txt") or (path.suffix == ".ann" and str(path.with_suffix(".txt")) in data):
+            continue
+        stem = str(path.with_suffix(""))
+        if path.suffix == ".ann":
+            reason = f"{name}:1: its text {path.stem}.txt is missing; give both files of each document."
+            raise BadInput(reason, (reason,))
+        yield _document(stem, data[name], data.get(f"{stem}.ann", b""), _configuration(path, data), options)
+
+
+def _configuration(path: PurePosixPath, data: Mapping[str, bytes]) -> str:
+    """Return the configuration of a document's folder, or of one above it."""
+    found = next((name for folder in path.parents if (name := str(folder / CONFIGURATION)) in data), None)
+    return data[found].decode("utf-8", "replace") if found else ""
+
+
+def _document(stem: str, data: bytes, beside: bytes, configuration: str, options: BratOptions) -> Parsed:
+    source = read_text(data, f"{stem}.txt")
+    file, losses, problems = f"{stem}.ann", Counter[str](), list[Problem]()
+    marks = []
+    for number, line in enumerate(read_text(beside, file).lines if beside.strip() else (), 1):
+        if not line.strip():
+            continue
+        if not line.startswith("T"):
+            losses[_OTHERS.get(line[0], "lines of an unknown kind")] += 1
+            continue
+        if (found := _ENTITY.fullmatch(line)) is None:
+            problems.append(Problem(file, number, f"{clip(line)} is no entity: T1, tab, TYPE START END, tab, text."))
+            continue
+        _, type, offsets, surface = found.groups()
+        pieces = tuple((int(start), int(end)) for start, end in (pair.split() for pair in offsets.split(";")))
+        inside = " ".join(source.text[start:end] for start, end in pieces)
+        if options.check_surface and surface is not None and inside.split() != surface.split():
+            reason = (
+                f"{type} at {offsets} is {clip(surface)} here and {clip(inside)} in the text: it has changed since."
+            )
+            problems.append(Problem(file, number, reason))
+            continue
+        marks.append(Mark(pieces, type, number))
+    layout = BratLayout(source.newline, source.bom, configuration=configuration)
+    made = make_document(Text(stem, source.text), marks, options, layout, file=file, losses=losses)
+    return Parsed(
+        made.name, made.format, made.sentences, (*problems, *made.problems), made.layout, made.losses, made.hint
+    )
+
+
+def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:
+    """Write each document's text and entities, and one configuration: theirs, or the list of types."""
+    configurations = dict.fromkeys(getattr(document.layout, "configuration", "") for document in documents)
+    types: dict[str, None] = {}
+    for document in documents:
+        text, starts = text_of(document)
+        lines = []
+        for number, (start, end, type) in enumerate(sorted(entities_of(document, starts)), 1):
+            name = _NO_NAME.sub("_", type)
+            types[name] = None
+            surface = " ".join(text[start:end].splitlines())
+            pieces = ";".join(f"{low} {high}" for low, high in _lines(text, start, end))
+            lines.append(f"T{number}\t{name} {pieces}\t{surface}\n")
+        count_links(document, losses)
+        mark = "\ufeff" if document.layout.bom else ""
+        yield f"{document.name}.txt", (mark + text).encode()
+        yield f"{document.name}.ann", "".join(lines).encode()
+    own = [text for text in configurations if text]
+    listed = "[entities]\n" + "".join(f"{name}\n" for name in types) + "[relations]\n\n[events]\n\n[attributes]\n"
+    yield CONFIGURATION, (own[0] if len(own) == 1 else listed).encode()
+
+
+def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield a piece for each line of an entity, as brat's own editor writes one that crosses a line's end."""
+    for line in text[start:end].splitlines(keepends=True):
+        stripped = line.rstrip("\r\n")
+        if stripped:
+            yield start, start + len(stripped)
+        start += len(line)
+
+
+register(
+    Format(
+        "brat",
+        "brat standoff",
+        (".ann",),
+        read,
+        write,
+        options_type=BratOptions,
+        layout_type=BratLayout,
+        by_document=True,
+        beside=(".txt", CONFIGURATION),
+        example="T1\tperson 0 9\tMara Vell",
+    )
+)

@@ -1,0 +1,342 @@
+"""Documents whose annotation stands beside their text: sentences, tokens and entities out of offsets, and back."""
+
+from __future__ import annotations
+
+import bisect
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from crossner_core.errors import BadInput, InvalidConfig
+from crossner_core.formats.base import Layout, Parsed, Problem, ReadOptions, Record, notes_of
+from crossner_core.formats.source import Source, clip, decode, describe
+from crossner_core.schema import FLAT, ONE_PIECE, Sentence, SentenceLayout, Span, Token, is_storable
+from crossner_core.tokenize import split_sentences, tokenize_at_most
+
+REFUSE, LEAVE_OUT = UNFIT = "refuse", "leave_out"
+OVERLAPPING, REPEATED = "overlapping entities", "entities given twice"
+IN_PIECES, ACROSS, EMPTY = "entities in several pieces", "entities across sentences", "entities without text"
+_GAP = "\n"
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class StandoffOptions(ReadOptions):
+    """How to read a document with entities beside its text."""
+
+    unfit: str = field(
+        default=REFUSE,
+        metadata={
+            "doc": "Entities that overlap or are in pieces: refuse, or leave_out and count them.",
+            "choices": UNFIT,
+        },
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.unfit not in UNFIT:
+            raise InvalidConfig(f"unfit is {self.unfit!r}; allowed are {' and '.join(UNFIT)}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An entity as a file has it: pieces (code points of the document's text), its type there, and its line."""
+
+    pieces: tuple[Range, ...]
+    type: str
+    line: int = 1
+
+
+@dataclass(frozen=True)
+class Text:
+    """A document's text, and the sentences and tokens that its file gives (code points), if any."""
+
+    name: str
+    text: str
+    sentences: Sequence[Range] | None = None
+    tokens: Sequence[Range] | None = None
+
+
+def read_text(data: bytes, name: str) -> Source:
+    """Decode a document's text as it is; raise BadInput where it is not UTF-8, since offsets count what is there."""
+    source = decode(data, name)
+    if source.problems:
+        problems = tuple(f"{name}:{line}: {reason}" for line, reason in source.problems)
+        raise BadInput(describe(problems), problems)
+    return source
+
+
+def make_document(
+    text: Text,
+    marks: Iterable[Mark],
+    options: StandoffOptions,
+    layout: Layout,
+    *,
+    file: str,
+    annotated: bool | None = None,
+    losses: Mapping[str, int] | None = None,
+    meta: Sequence[Mapping[str, Any]] = (),
+) -> Parsed:
+    """Make the sentences of a document out of its text and its entities; problems are about `file`.
+
+    Without given sentences the text is split, and never within an entity. Entities that a sentence cannot hold (nested,
+    overlapping, in pieces, across given sentences) are problems, or left out and counted. Without `annotated` a
+    document counts as annotated if it has an entity. `meta` are foreign values of given sentences.
+    """
+    made = _Making(text, options, file, Counter(losses or {}))
+    entities = made.fitting(marks)
+    ranges = made.ranges(entities)
+    held = made.by_sentence(entities, ranges)
+    count = sum(map(len, held))
+    records, done = [], 0
+    with_spans = count > 0 if annotated is None else annotated
+    for number, (start, end) in enumerate(ranges):
+        before, done = text.text[done:start], end
+        sentence = made.sentence(number, start, end, held[number], meta[number] if meta else {})
+        if sentence is not None:
+            notes = {"before": before} if before != (_GAP if number else "") else {}
+            own = SentenceLayout(layout.format, notes)
+            spans = _spans(sentence, held[number]) if with_spans else None
+            records.append(Record(replace(sentence, layout=own), spans))
+    tail = text.text[done:]
+    layout = replace(layout, tail=None if tail == layout.newline else tail, type_map=dict(options.type_map))
+    problems = tuple(sorted(made.problems, key=lambda problem: problem.line))
+    hint = "Read with unfit=leave_out to leave such entities out and count them." if made.unfit else ""
+    return Parsed(text.name, layout.format, tuple(records), problems, layout, +made.losses, hint)
+
+
+def text_of(document: Parsed) -> tuple[str, list[int]]:
+    """Return a document's whole text, and where each of its sentences begins in it."""
+    parts: list[str] = []
+    starts: list[int] = []
+    at = 0
+    for record in document.sentences:
+        notes = notes_of(record.sentence, document.format)
+        before = notes.get("before", _GAP if parts else "")
+        if parts and not before:  # another sentence stood between them
+            before = _GAP if record.sentence.offset is None or not _follows(record, document, len(starts)) else ""
+        parts += [before, record.sentence.text]
+        starts.append(at + len(before))
+        at = starts[-1] + len(record.sentence.text)
+    tail = document.layout.newline if document.layout.tail is None else document.layout.tail
+    return "".join([*parts, tail]), starts
+
+
+def entities_of(document: Parsed, starts: Sequence[int]) -> Iterator[tuple[int, int, str]]:
+    """Yield the entities of a document as (start, end, type in its file), in code points of its text."""
+    for record, at in zip(document.sentences, starts, strict=True):
+        for span in record.spans or ():
+            first, last = record.sentence.char_range(span.start, span.end)
+            yield at + first, at + last, document.layout.outer_type(span.type)
+
+
+def count_links(document: Parsed, losses: Counter[str]) -> None:
+    """Count the links of a document's sentences as what its file does not hold."""
+    if links := sum(len(record.sentence.links) for record in document.sentences):
+        losses["links"] += links
+
+
+@dataclass(frozen=True, slots=True)
+class Utf16:
+    """Offsets of a text in UTF-16 code units, as Java and JavaScript count, and in code points."""
+
+    astral: tuple[int, ...]  # code-point places of characters that take two units
+
+    @classmethod
+    def of(cls, text: str) -> Utf16:
+        return cls(() if text.isascii() else tuple(place for place, letter in enumerate(text) if ord(letter) > 0xFFFF))
+
+    def units(self, place: int) -> int:
+        """Return how many units precede a code point."""
+        return place + bisect.bisect_left(self.astral, place)
+
+    def points(self, unit: int) -> int:
+        """Return the code point at a unit; the second half of a character counts as the character after it."""
+        if not self.astral:
+            return unit
+        at = bisect.bisect_left(range(len(self.astral)), unit, key=lambda number: self.astral[number] + number + 1)
+        return unit - at
+
+
+class _Making:
+    def __init__(self, text: Text, options: StandoffOptions, file: str, losses: Counter[str]) -> None:
+        self.text, self.options, self.file, self.losses = text, options, file, losses
+        self.problems: list[Problem] = []
+        self.unfit = False
+        self.given = text.tokens is not None
+        self.token_starts = [start for start, _ in text.tokens] if text.tokens is not None else []
+
+    def problem(self, line: int, reason: str) -> None:
+        self.problems.append(Problem(self.file, line, reason))
+
+    def not_held(self, kind: str, mark: Mark, reason: str) -> None:
+        if self.options.unfit == REFUSE:
+            self.unfit = True
+            self.problem(mark.line, f"{self._shown(mark)}: {reason}.")
+        else:
+            self.losses[kind] += 1
+
+    def _shown(self, mark: Mark) -> str:
+        start, end = mark.pieces[0][0], mark.pieces[-1][1]
+        return f"entity [{start}, {end}) {clip(self.text.text[start:end])} of type {clip(mark.type)}"
+
+    def fitting(self, marks: Iterable[Mark]) -> list[Mark]:
+        """Return the entities that lie in the text in one piece, their types renamed, without white space around."""
+        fit = []
+        for mark in marks:
+            try:
+                ours = self.options.our_type(mark.type)
+            except BadInput as error:
+                self.problem(mark.line, str(error))
+                continue
+            if ours and (pieces := self._pieces(mark)):
+                fit.append(Mark((pieces,), ours, mark.line))
+        return fit
+
+    def _pieces(self, mark: Mark) -> Range | None:
+        text, size = self.text.text, len(self.text.text)
+        for start, end in mark.pieces:
+            if not 0 <= start <= end <= size:
+                self.problem(
+                    mark.line,
+                    f"entity [{start}, {end}) of type {clip(mark.type)} lies outside the text, which has {size:,} "
+                    "characters: the text has changed since, or another count of characters is meant.",
+                )
+                return None
+        pieces = sorted(mark.pieces)
+        if any(text[end:start].strip() or start < end for (_, end), (start, _) in pairwise(pieces)):
+            self.not_held(IN_PIECES, mark, f"it is in {len(pieces)} pieces; {ONE_PIECE}")
+            return None
+        start, end = pieces[0][0], pieces[-1][1]
+        inside = text[start:end]
+        start, end = start + len(inside) - len(inside.lstrip()), end - len(inside) + len(inside.rstrip())
+        if start >= end:
+            self.losses[EMPTY] += 1
+            return None
+        return start, end
+
+    def ranges(self, entities: Sequence[Mark]) -> list[Range]:
+        """Return the sentences: those given, or split so that no entity is cut."""
+        if self.text.sentences is not None:
+            given = list[Range]()
+            for start, end in sorted(self.text.sentences):
+                if given and start < given[-1][1]:
+                    given[-1] = (given[-1][0], max(end, given[-1][1]))
+                elif self.text.text[start:end].strip():
+                    given.append((start, end))
+            return given
+        split, merged = split_sentences(self.text.text), list[Range]()
+        crossing = sorted(mark.pieces[0] for mark in entities)
+        at = reach = 0
+        for start, end in split:
+            if merged and start < reach:
+                merged[-1] = (merged[-1][0], end)
+            else:
+                merged.append((start, end))
+            while at < len(crossing) and crossing[at][0] < end:
+                reach = max(reach, crossing[at][1])
+                at += 1
+        return merged
+
+    def by_sentence(self, entities: Sequence[Mark], ranges: Sequence[Range]) -> list[list[Mark]]:
+        """Return the entities of each sentence in order, of overlapping ones the longest."""
+        held: list[list[Mark]] = [[] for _ in ranges]
+        starts = [start for start, _ in ranges]
+        for mark in entities:
+            ((start, end),) = mark.pieces
+            number = bisect.bisect_right(starts, start) - 1
+            if number < 0 or not (ranges[number][0] <= start and end <= ranges[number][1]):
+                self.not_held(ACROSS, mark, "it lies in no one sentence of the document")
+                continue
+            held[number].append(mark)
+        return [self._flat(marks) for marks in held]
+
+    def _flat(self, marks: list[Mark]) -> list[Mark]:
+        if len(marks) < 2:
+            return marks
+        kept: list[Mark] = []
+        taken: list[Range] = []
+        for mark in sorted(marks, key=lambda one: (one.pieces[0][0] - one.pieces[0][1], one.pieces[0][0], one.type)):
+            here = mark.pieces[0]
+            at = bisect.bisect_left(taken, here)
+            neighbours = [*taken[max(at - 1, 0) : at + 1]]
+            if any(start < here[1] and here[0] < end for start, end in neighbours):
+                if any(other.pieces == mark.pieces and other.type == mark.type for other in kept):
+                    self.losses[REPEATED] += 1
+                else:
+                    self.not_held(OVERLAPPING, mark, f"it overlaps another; {FLAT}")
+                continue
+            taken.insert(at, here)
+            kept.append(mark)
+        return sorted(kept, key=lambda one: one.pieces)
+
+    def sentence(
+        self, number: int, start: int, end: int, marks: Sequence[Mark], meta: Mapping[str, Any]
+    ) -> Sentence | None:
+        """Return a sentence with its tokens, cut where entities end; None, and a problem, for one that is too long."""
+        words, most = self.text.text[start:end], self.options.max_tokens
+        line = self.text.text.count("\n", 0, start) + 1 if len(words) > most else 1
+        if len(words) > self.options.max_line:
+            self.problem(line, f"a sentence of {len(words):,} characters; at most {self.options.max_line:,} are read.")
+            return None
+        if not is_storable(words):
+            self.problem(line, f"the sentence {clip(words)} holds NUL or half a surrogate pair, and is no text.")
+            return None
+        tokens = self._own_tokens(start, end)
+        count = len(tokens)
+        if not tokens:
+            found, count = tokenize_at_most(words, most)
+            tokens = [(token.start, token.end) for token in found]
+        if not 0 < count <= most:
+            self.problem(line, f"a sentence of {count:,} tokens; 1 to {most:,} are read.")
+            return None
+        edges = sorted({edge - start for mark in marks for edge in mark.pieces[0]})
+        cut, divided = _cut(tokens, edges)
+        if self.given and divided:
+            self.losses["tokens that an entity divides"] += divided
+        prefix = self.options.id_prefix or self.text.name
+        made = tuple(Token(*pair) for pair in cut)
+        return Sentence(f"{prefix}-{number + 1}", words, made, (), dict(meta), self.text.name, start)
+
+    def _own_tokens(self, start: int, end: int) -> list[Range]:
+        if self.text.tokens is None:
+            return []
+        first, last = bisect.bisect_left(self.token_starts, start), bisect.bisect_left(self.token_starts, end)
+        found: list[Range] = []
+        for begin, stop in self.text.tokens[first:last]:
+            begin = max(begin, found[-1][1] + start) if found else begin
+            if begin < min(stop, end) and self.text.text[begin : min(stop, end)].strip():
+                found.append((begin - start, min(stop, end) - start))
+        return found
+
+
+def _cut(tokens: Sequence[Range], edges: Sequence[int]) -> tuple[list[Range], int]:
+    """Cut tokens at the edges that lie within them; return how many were."""
+    cut: list[Range] = []
+    divided = 0
+    for start, end in tokens:
+        low, high = bisect.bisect_right(edges, start), bisect.bisect_left(edges, end)
+        divided += low < high
+        cut += pairwise([start, *edges[low:high], end])
+    return cut, divided
+
+
+def _spans(sentence: Sentence, marks: Sequence[Mark]) -> tuple[Span, ...]:
+    """Return entities as runs of tokens; one between tokens has none and was no text."""
+    assert sentence.offset is not None
+    starts, ends = [token.start for token in sentence.tokens], [token.end for token in sentence.tokens]
+    spans = []
+    for mark in marks:
+        start, end = (edge - sentence.offset for edge in mark.pieces[0])
+        first, last = bisect.bisect_left(starts, start), bisect.bisect_right(ends, end)
+        if first < last:
+            spans.append(Span(first, last, mark.type))
+    return tuple(spans)
+
+
+def _follows(record: Record, document: Parsed, number: int) -> bool:
+    """Tell whether a sentence stood right behind the one that precedes it now."""
+    former = document.sentences[number - 1].sentence
+    return former.offset is not None and former.offset + len(former.text) == record.sentence.offset

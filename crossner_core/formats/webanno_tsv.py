@@ -1,0 +1,298 @@
+"""WebAnno TSV 3.2 and 3.3, INCEpTION's own table: tokens with UTF-16 offsets, a column for each feature of a layer.
+
+In a value `_` is none and `*` an annotation without a value; `|` stacks annotations, and `[2]` says which lines belong
+to one. Source: INCEpTION's user guide, appendix on WebAnno TSV 3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from crossner_core.errors import BadInput
+from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, Problem, register
+from crossner_core.formats.source import Source, clip
+from crossner_core.formats.standoff import (
+    Mark,
+    Range,
+    StandoffOptions,
+    Text,
+    Utf16,
+    count_links,
+    make_document,
+    read_text,
+    text_of,
+)
+
+NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
+OF_GRAMMAR = re.compile(r"de\.tudarmstadt\.ukp\.dkpro\.core\.api\.(segmentation|lexmorph|syntax|coref|semantics)\.")
+_HEADER = re.compile(r"#FORMAT=WebAnno TSV (\S+)")
+_UNIT = re.compile(r"(\d+)-(\d+)(?:\.(\d+))?")
+_RANGE = re.compile(r"(\d+)-(\d+)")
+_NUMBER = re.compile(r"(?<!\\)\[(\d+)\]$")
+_STACK = re.compile(r"(?<!\\)\|")
+_NONE, _NO_VALUE = "_", "*"
+_KINDS = {"SP": "annotations of other layers", "RL": "relations", "CH": "chain links"}
+_OF_VALUES = {letter: f"\\{letter}" for letter in "\\[]|_;*"} | {"->": "\\->", "\t": "\\t", "\n": "\\n"}
+_OF_TEXT = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", "\b": "\\b"}
+_OF_TEXT |= {chr(code): f"\\{chr(code)}" for code in range(32) if not 7 < code < 14}
+
+
+@dataclass(frozen=True)
+class LayerOptions(StandoffOptions):
+    """How to read annotation that comes in layers."""
+
+    layer: str = field(
+        default="", metadata={"doc": "Layer whose spans are entities, such as custom.Span. Default: named entities."}
+    )
+    feature: str = field(default="", metadata={"doc": "Feature of the layer that is the entity type. Default: value."})
+
+
+@dataclass(frozen=True)
+class LayerLayout(Layout):
+    """The layer and feature that entities came from."""
+
+    layer: str = NAMED_ENTITY
+    feature: str = "value"
+
+
+@dataclass
+class _Layer:
+    """A layer of the header: its kind (SP, RL, CH), name and features, and the first of its columns."""
+
+    kind: str
+    name: str
+    features: list[str]
+    first: int
+
+
+@dataclass
+class _Table:
+    """What stands in a file, in UTF-16 units: sentences (text, place), tokens, and cells by layer."""
+
+    sentences: list[tuple[str, int]] = field(default_factory=list)
+    tokens: list[Range] = field(default_factory=list)
+    entities: dict[tuple[int, str], tuple[str, list[Range], int]] = field(default_factory=dict)
+    others: Counter[str] = field(default_factory=Counter)
+
+
+def read(files: Sequence[NamedFile], options: LayerOptions) -> Iterator[Parsed]:
+    """Read each file as a document; what stood between its sentences, which it does not hold, becomes white space."""
+    for name, data in files:
+        source = read_text(data, name)
+        problems: list[Problem] = []
+        layers, first = _layers(source)
+        chosen = choose_layer({layer.name: layer.features for layer in layers if layer.kind == "SP"}, options, name)
+        layout = LayerLayout(source.newline, source.bom, layer=chosen[0], feature=chosen[1])
+        table = _table(source, first, layers, chosen, problems)
+        text, places = _text(table.sentences)
+        units = Utf16.of(text)
+
+        def points(pair: Range, units: Utf16 = units) -> Range:
+            return units.points(pair[0]), units.points(pair[1])
+
+        marks = [
+            Mark((points((min(low for low, _ in cells), max(high for _, high in cells))),), type, line)
+            for type, cells, line in table.entities.values()
+        ]
+        stem = str(PurePosixPath(name).with_suffix(""))
+        held = Text(stem, text, [points(place) for place in places], [points(pair) for pair in table.tokens])
+        made = make_document(held, marks, options, layout, file=name, losses=table.others)
+        every = (*problems, *made.problems)
+        yield Parsed(made.name, made.format, made.sentences, every, made.layout, made.losses, made.hint)
+
+
+def choose_layer(spans: Mapping[str, Sequence[str]], options: LayerOptions, name: str) -> tuple[str, str]:
+    """Return the layer and the feature that entities come from; raise BadInput where that is not to be seen.
+
+    `spans` are the features of each layer of spans. A layer without features gives its own name as the type.
+    """
+    layer = options.layer
+    listed = ", ".join(spans) or "none"
+    if layer and layer not in spans:
+        reason = f"{name}:1: there is no layer {layer!r} of spans; those here are {listed}."
+        raise BadInput(reason, (reason,))
+    if not layer:
+        own = [other for other in spans if not OF_GRAMMAR.match(other) and not _has_slots(spans[other])]
+        layer = NAMED_ENTITY if NAMED_ENTITY in spans else own[0] if len(own) == 1 else ""
+        if not layer and own:
+            reason = f"{name}:1: entities could be in the layers {', '.join(own)}; choose one by the option layer."
+            raise BadInput(reason, (reason,))
+    features = [] if _has_slots(spans.get(layer, ())) else spans.get(layer, ())
+    if options.feature and options.feature not in features:
+        reason = (
+            f"{name}:1: {layer or 'no layer'} has no feature {options.feature!r}, but {', '.join(features) or 'none'}."
+        )
+        raise BadInput(reason, (reason,))
+    usual = "value" if "value" in features else features[0] if len(features) == 1 else ""
+    if layer and features and not (options.feature or usual):
+        reason = f"{name}:1: {layer} has the features {', '.join(features)}; choose one by the option feature."
+        raise BadInput(reason, (reason,))
+    return layer, options.feature or usual
+
+
+def _has_slots(features: Sequence[str]) -> bool:
+    return any(name.startswith("ROLE_") for name in features)
+
+
+def short_name(layer: str) -> str:
+    """Return the last part of a layer's name: the type of what has no value."""
+    return layer.rpartition(".")[2]
+
+
+def _layers(source: Source) -> tuple[list[_Layer], int]:
+    """Read the header; return the layers and the line after it."""
+    found = _HEADER.fullmatch(source.lines[0].strip()) if source.lines else None
+    if found is None or found[1] not in ("3.2", "3.3"):
+        seen = f"version {clip(found[1])}" if found else f"the line {clip(source.lines[0] if source.lines else '')}"
+        reason = f"{source.name}:1: {seen}; read are WebAnno TSV 3.2 and 3.3, which begin #FORMAT=WebAnno TSV 3.3."
+        raise BadInput(reason, (reason,))
+    layers, column = list[_Layer](), 3
+    for number, line in enumerate(source.lines[1:], 1):
+        kind, _, rest = line.removeprefix("#T_").partition("=")
+        if not line.startswith("#T_") or kind not in _KINDS:
+            return layers, number
+        name, *features = rest.split("|")
+        # A slot takes two columns, its role and the type of its target; a layer without features takes one.
+        layers.append(_Layer(kind, name, [name for name in features if name], column))
+        column += max(len(layers[-1].features), 1)
+    return layers, len(source.lines)
+
+
+def _table(
+    source: Source, first: int, layers: Sequence[_Layer], chosen: tuple[str, str], problems: list[Problem]
+) -> _Table:
+    table, texts, opened = _Table(), list[str](), False
+    layer = next((one for one in layers if one.kind == "SP" and one.name == chosen[0]), None)
+    others = [one for one in layers if one is not layer]
+    column = layer.first + (layer.features.index(chosen[1]) if layer.features else 0) if layer else 0
+    counted: set[tuple[str, str]] = set()
+    for index in range(first, len(source.lines)):
+        line = source.lines[index]
+        if line.startswith("#Text="):
+            texts = [*([] if opened else texts), _unescape(line.removeprefix("#Text="), _OF_TEXT)]
+            opened = False
+            continue
+        if not line.strip() or line.startswith("#"):
+            continue
+        cells = line.split("\t")
+        unit, place = _UNIT.fullmatch(cells[0]), _RANGE.fullmatch(cells[1]) if len(cells) > 2 else None
+        if unit is None or place is None:
+            problems.append(Problem(source.name, index + 1, f"{clip(line)} is no line of a token: 1-1, 0-4, its text."))
+            continue
+        here = int(place[1]), int(place[2])
+        if not opened:
+            text, opened = "\n".join(texts), True
+            at = max(text.find(cells[2]), text.find(_unescape(cells[2], _OF_TEXT)))
+            if at < 0 or not texts:
+                problems.append(
+                    Problem(source.name, index + 1, f"the token {clip(cells[2])} is not in {clip(text)} above it.")
+                )
+                continue
+            table.sentences.append((text, here[0] - Utf16.of(text).units(at)))
+        if unit[3] is None:
+            table.tokens.append(here)
+        if layer is not None and column < len(cells):
+            for value in _STACK.split(cells[column]):
+                _add(table, value, here, index + 1, short_name(layer.name))
+        for other in others:
+            for value in _STACK.split(cells[other.first]) if other.first < len(cells) else ():
+                number = _NUMBER.search(value)
+                mark = (other.name, number[1] if number else f"line {index}")
+                if value != _NONE and mark not in counted:
+                    counted.add(mark)
+                    table.others[_KINDS[other.kind]] += 1
+    return table
+
+
+def _add(table: _Table, value: str, here: Range, line: int, nameless: str) -> None:
+    if value in (_NONE, ""):
+        return
+    number = _NUMBER.search(value)
+    bare = value[: number.start()] if number else value
+    key = (int(number[1]), "") if number else (-line, str(len(table.entities)))
+    type = nameless if bare == _NO_VALUE else _unescape(bare, _OF_VALUES)
+    table.entities.setdefault(key, (type, [], line))[1].append(here)
+
+
+def _text(sentences: Sequence[tuple[str, int]]) -> tuple[str, list[Range]]:
+    """Return the document's text, and where its sentences are in UTF-16 units."""
+    parts, places, at = list[str](), list[Range](), 0
+    for text, start in sentences:
+        gap = max(start - at, 0)
+        parts += [("\n" + " " * (gap - 1)) if gap and at else " " * gap, text]
+        at += gap
+        size = len(text.encode("utf-16-le", "surrogatepass")) // 2
+        places.append((at, at + size))
+        at += size
+    return "".join(parts), places
+
+
+def _unescape(text: str, table: Mapping[str, str]) -> str:
+    if "\\" not in text:
+        return text
+    back = {escaped[1:]: plain for plain, escaped in table.items()}
+    pattern = "|".join(re.escape(name) for name in sorted(back, key=len, reverse=True))
+    return re.sub(rf"\\({pattern})", lambda match: back[match[1]], text, flags=re.DOTALL)
+
+
+def _escape(text: str, table: Mapping[str, str]) -> str:
+    pattern = "|".join(re.escape(name) for name in sorted(table, key=len, reverse=True))
+    return re.sub(pattern, lambda match: table[match[0]], text)
+
+
+def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:
+    """Write each document as a table of its own."""
+    for document in documents:
+        count_links(document, losses)
+        mark = "\ufeff" if document.layout.bom else ""
+        yield f"{document.name}.tsv", (mark + "\n".join(_lines(document)) + "\n").encode()
+
+
+def _lines(document: Parsed) -> Iterator[str]:
+    layout = document.layout
+    layer = layout.layer if isinstance(layout, LayerLayout) and layout.layer else NAMED_ENTITY
+    feature = layout.feature if isinstance(layout, LayerLayout) and layout.layer else "value"
+    features = "identifier|value" if layer == NAMED_ENTITY and feature == "value" else feature
+    yield from ("#FORMAT=WebAnno TSV 3.3", f"#T_SP={layer}|{features}", "")
+    text, starts = text_of(document)
+    units, stack = Utf16.of(text), 0
+    for number, (record, start) in enumerate(zip(document.sentences, starts, strict=True), 1):
+        sentence = record.sentence
+        yield ""
+        yield from (f"#Text={_escape(line, _OF_TEXT)}" for line in sentence.text.split("\n"))
+        cells = [_NONE] * len(sentence.tokens)
+        for span in record.spans or ():
+            type = document.layout.outer_type(span.type)
+            value = _NO_VALUE if not feature else _escape(type, _OF_VALUES)
+            several = span.end - span.start > 1
+            stack += several
+            for index in range(span.start, span.end):
+                cells[index] = value + (f"[{stack}]" if several else "")
+        for index, (token, cell) in enumerate(zip(sentence.tokens, cells, strict=True), 1):
+            place = f"{units.units(start + token.start)}-{units.units(start + token.end)}"
+            form = _escape(sentence.text[token.start : token.end], _OF_TEXT)
+            before = ""
+            if "|" in features:
+                plain = _NUMBER.search(cell)
+                before = (_NONE if cell == _NONE else _NO_VALUE + (plain[0] if plain else "")) + "\t"
+            yield f"{number}-{index}\t{place}\t{form}\t{before}{cell}\t"
+
+
+register(
+    Format(
+        "webanno-tsv",
+        "WebAnno TSV 3 (INCEpTION)",
+        (".tsv",),
+        read,
+        write,
+        options_type=LayerOptions,
+        layout_type=LayerLayout,
+        by_document=True,
+        content=re.compile(rb"\A(?:\xef\xbb\xbf)?#FORMAT=WebAnno TSV "),
+        example="#FORMAT=WebAnno TSV 3.3",
+    )
+)

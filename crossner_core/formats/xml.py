@@ -1,0 +1,46 @@
+"""XML from elsewhere: no document type, so no entity can grow or reach another file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from io import BytesIO
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from crossner_core.errors import BadInput
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+_PROLOG = re.compile(rb"\A(?:\xef\xbb\xbf)?(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
+_ENCODING = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._-]+)")
+
+
+def check_xml(data: bytes, name: str) -> None:
+    """Raise BadInput for XML that declares a document type, or is no UTF-8."""
+    declared = _ENCODING.search(data[:200])
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff") or (declared and declared[1].lower() not in (b"utf-8", b"us-ascii")):
+        raise refused(name, 1, "the XML is not in UTF-8; save it as UTF-8")
+    prolog = _PROLOG.match(data)
+    at = prolog.end() if prolog else 0
+    if data[at : at + 9].upper() == b"<!DOCTYPE":
+        line = data.count(b"\n", 0, at) + 1
+        raise refused(
+            name, line, "the XML declares a document type (DOCTYPE), which can define entities; save it without one"
+        )
+
+
+def elements(data: bytes, name: str) -> Iterator[tuple[str, Element]]:
+    """Yield what begins and ends, as ("start" or "end", element); raise BadInput for what is no XML, with its line."""
+    check_xml(data, name)
+    try:
+        yield from ElementTree.iterparse(BytesIO(data), events=("start", "end"))
+    except ElementTree.ParseError as error:
+        raise refused(name, error.position[0], f"the XML cannot be read: {error}") from error
+
+
+def refused(name: str, line: int, reason: str) -> BadInput:
+    """Return the error for a file that cannot be read, with its place."""
+    text = f"{name}:{line}: {reason}."
+    return BadInput(text, (text,))
