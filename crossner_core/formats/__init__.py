@@ -33,11 +33,18 @@ def file_bytes(path: Path) -> bytes:
 
 
 def read_bytes(data: bytes, *, name: str, format: str | None = None, **options: Any) -> base.Parsed:
-    """Read the bytes of a file called `name` (an upload) that holds one document; otherwise like `open_file`."""
-    parsed = read_files([(name, data)], format, **options)
-    if len(parsed) > 1:
-        raise BadInput(f"{name} holds {len(parsed)} documents where one is expected.")
-    return parsed[0]
+    """Read the bytes of a file called `name` (an upload); otherwise like `open_file`. All its documents become one."""
+    first, *others = read_files([(name, data)], format, **options)
+    if not others:
+        return first
+    every = (first, *others)
+    return replace(
+        first,
+        name=name,
+        sentences=tuple(record for document in every for record in document.sentences),
+        problems=tuple(problem for document in every for problem in document.problems),
+        losses=sum((Counter(document.losses) for document in every), Counter[str]()),
+    )
 
 
 def read_files(files: Sequence[base.NamedFile], format: str | None = None, **options: Any) -> list[base.Parsed]:
@@ -88,7 +95,10 @@ def write(
     if base.get_format(format).by_document:
         raise InvalidConfig(f"Format {format} writes several files; one text was asked for.")
     ((_, data),) = write_files([make_document("", records, format, layout)], format).files
-    return data.decode("utf-8")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidConfig(f"Format {format} writes no text; one was asked for.") from error
 
 
 def make_document(
@@ -114,7 +124,7 @@ def write_files(documents: Sequence[base.Parsed], format: str) -> base.Written:
     """Write documents made by `make_document` as files of a format; a single-text format gives one file each."""
     losses: Counter[str] = Counter()
     files = tuple(base.get_format(format).writer(documents, losses))
-    return base.Written(files, losses)
+    return base.Written(files, +losses)
 
 
 def _relaid(sentence: Sentence, chosen: base.Format) -> Sentence:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import Field, asdict, dataclass, field, fields
 from pathlib import PurePosixPath
 from typing import Any, Protocol
 
@@ -130,7 +130,7 @@ class Parsed:
     """What a file, or the files of one document, hold: its sentences in order and its layout.
 
     `problems` concern sentences that were left out, `hint` is what to do about them; `losses` counts by kind what the
-    file holds but a record cannot (`{"relations": 3}`).
+    file holds but a record cannot (`{"relations": 3}`); `notes` say how it was read where it could be read otherwise.
     """
 
     name: str
@@ -140,6 +140,7 @@ class Parsed:
     layout: Layout
     losses: Mapping[str, int] = field(default_factory=dict)
     hint: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def labelled(self) -> tuple[LabelledSentence, ...]:
@@ -183,10 +184,12 @@ class Writer(Protocol):
 class Format:
     """A file format: stable id, title, file suffixes, reader and writer.
 
-    A format `by_document` writes each document as files of its own; `beside` lists suffixes of companion files with the
-    same stem, or full names of files shared by all (`(".txt", "annotation.conf")`), and all its files are read at once.
-    A file whose beginning (`HEAD` bytes) matches `content` is of this format, whatever its name. A format that is only
-    read has `no_writer`, the reason. Single-text formats are made by `text.text_format`.
+    A format `by_document` writes each document by itself, as files of its own or all in `one_file`; `beside` lists
+    suffixes of companion files with the same stem, or full names of files shared by all (`(".txt",
+    "annotation.conf")`), and all files of such a format are read at once.
+    A file whose beginning (`HEAD` bytes) matches `content` is of this format, whatever its name; a format that
+    `is_chosen` is never guessed. One that is only read has `no_writer`, the reason. Single-text formats are made by
+    `text.text_format`.
     """
 
     id: str
@@ -198,8 +201,10 @@ class Format:
     layout_type: type[Layout] = Layout
     notes_type: type[Notes] = Notes
     by_document: bool = False
+    one_file: bool = False
     beside: tuple[str, ...] = ()
     content: re.Pattern[bytes] | None = None
+    is_chosen: bool = False
     example: str = ""
     no_writer: str = ""
 
@@ -229,6 +234,44 @@ def register(new: Format) -> Format:
 def format_ids() -> tuple[str, ...]:
     """The ids of all formats, sorted."""
     return FORMATS.ids()
+
+
+def written_ids() -> tuple[str, ...]:
+    """The ids of the formats that are written, too, sorted."""
+    return tuple(id for id in format_ids() if not get_format(id).no_writer)
+
+
+def own_options(id: str) -> tuple[Field[Any], ...]:
+    """The options of a format besides those that all have."""
+    shared = {one.name for one in fields(ReadOptions)}
+    return tuple(one for one in fields(get_format(id).options_type) if one.name not in shared)
+
+
+def options_from_text(id: str, given: Mapping[str, str]) -> dict[str, Any]:
+    """Read a format's own options from text, lists cut at blanks; raise InvalidConfig naming those that there are."""
+    known = {one.name: one for one in own_options(id)}
+    made: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            listed = ", ".join(known) or "none of its own"
+            raise InvalidConfig(f"Format {id} has no option {name!r}; it has {listed}.")
+        kind = str(known[name].type)
+        try:
+            made[name] = _VALUES[kind](value)
+        except (KeyError, ValueError) as error:
+            raise InvalidConfig(f"{name} is {value!r}, which is no {kind}; {known[name].metadata['doc']}") from error
+    return made
+
+
+_VALUES: Mapping[str, Callable[[str], Any]] = {
+    "str": str,
+    "str | None": str,
+    "int | None": int,
+    "tuple[str, ...]": lambda value: tuple(value.split()),
+    "bool": lambda value: {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}[
+        value.lower()
+    ],
+}
 
 
 def known_suffixes() -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from crossner_core.formats.webanno_tsv import (
     choose_layer,
     short_name,
 )
-from crossner_core.formats.xml import check_xml, refused
+from crossner_core.formats.xml import check_xml, elements, refused
 
 if TYPE_CHECKING:
     from cassis import Cas, TypeSystem
@@ -47,9 +47,10 @@ def read_xmi(files: Sequence[NamedFile], options: LayerOptions) -> Iterator[Pars
         folders = map(str, PurePosixPath(name).parents)
         types = next((known[folder] for folder in folders if folder in known), None)
         system = types or dkpro_types()
+        unknown = 0 if types else _unknown(data[name], name, system)
         yield _document(
             name, _loaded(name, lambda name=name, system=system: load_cas_from_xmi(BytesIO(data[name]), system, True)),
-            "cas-xmi", options, is_given=types is not None,
+            "cas-xmi", options, is_given=types is not None, unknown=unknown,
         )  # fmt: skip
 
 
@@ -72,18 +73,19 @@ def _loaded(name: str, load: Any) -> Any:
         raise refused(name, getattr(error, "lineno", None) or 1, f"it is no CAS that can be read: {reason}") from error
 
 
-def _document(name: str, cas: Cas, format: str, options: LayerOptions, *, is_given: bool) -> Parsed:
+def _document(name: str, cas: Cas, format: str, options: LayerOptions, *, is_given: bool, unknown: int = 0) -> Parsed:
     text = cas.sofa_string
     if not isinstance(text, str) or not text.strip():
         raise refused(name, 1, "the CAS has no text in its first view")
-    counts = Counter(each.type.name for each in cas.select_all() if _is_in(each, text))
+    counts = Counter(each.type.name for each in cas.select_all_annotations() if _is_in(each, text))
     chosen = choose_layer(_layers(cas.typesystem, counts), options, name)
     if options.layer and not counts[chosen[0]] and not is_given and chosen[0] != NAMED_ENTITY:
         raise refused(name, 1, f"the layer {chosen[0]} needs the type system: give {TYPE_SYSTEM} along")
     marks: list[Mark] = []
     given: dict[str, list[tuple[int, int]]] = {_SENTENCE: [], _TOKEN: []}
-    others, losses = re.compile(f"{OF_GRAMMAR.pattern}|{_OF_DOCUMENTS.pattern}"), Counter[str]()
-    for each in cas.select_all():
+    others = re.compile(f"{OF_GRAMMAR.pattern}|{_OF_DOCUMENTS.pattern}")
+    losses = Counter({f"annotations of types that {TYPE_SYSTEM} would define": unknown})
+    for each in cas.select_all_annotations():
         type = each.type.name
         if type == chosen[0] and _is_in(each, None):
             value = getattr(each, chosen[1], None) if chosen[1] else None
@@ -97,6 +99,17 @@ def _document(name: str, cas: Cas, format: str, options: LayerOptions, *, is_giv
     )
     layout = _LAYOUTS[format](layer=chosen[0], feature=chosen[1])
     return make_document(held, marks, options, layout, file=name, losses=losses)
+
+
+def _unknown(data: bytes, name: str, system: TypeSystem) -> int:
+    """Count the annotations of an XMI whose types a type system does not have."""
+    count = 0
+    for event, element in elements(data, name):
+        space, _, type = str(element.tag).rpartition("}")
+        if event == "end" and element.get("begin") is not None and space:
+            full = f"{space.removeprefix('{http:///').removesuffix('.ecore').replace('/', '.')}.{type}"
+            count += not system.contains_type(full)
+    return count
 
 
 def _is_in(each: Any, text: str | None) -> bool:
@@ -126,7 +139,9 @@ def _layers(system: TypeSystem, counts: Mapping[str, int]) -> dict[str, list[str
 def _dkpro_xml() -> str:
     from cassis import load_dkpro_core_typesystem
 
-    return str(load_dkpro_core_typesystem().to_xml())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return str(load_dkpro_core_typesystem().to_xml())
 
 
 def dkpro_types() -> TypeSystem:

@@ -247,6 +247,11 @@ def _render(record: Record, layout: ConllLayout, notes: Mapping[str, Any]) -> st
     return layout.newline.join(layout.separator.join(row) for row in zip(*columns, strict=True))
 
 
+def render(record: Record, layout: ConllLayout) -> str:
+    """Return one sentence's lines, its annotation (none: no entities) in the column of tags."""
+    return _render(record if record.spans is not None else replace(record, spans=()), layout, {})
+
+
 def _fitting(word: str, layout: ConllLayout) -> str:
     """Return a token as its column can hold it: `_` for white space that would end it, `_DOCSTART-` for that mark."""
     inner = "\t\n\r " if layout.separator == " " or layout.width == 1 else "\t\n\r"

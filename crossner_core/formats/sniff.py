@@ -24,7 +24,7 @@ def guess_format(name: str, data: bytes) -> Format:
         if known.content is not None and known.content.search(begins):
             return known
     if suffix not in _AMBIGUOUS:
-        named = [known for known in map(get_format, format_ids()) if suffix in known.suffixes]
+        named = [known for known in map(get_format, format_ids()) if suffix in known.suffixes and not known.is_chosen]
         if named:  # one that would be known by its beginning comes last
             return min(named, key=lambda known: known.content is not None)
     head = data[:_HEAD]

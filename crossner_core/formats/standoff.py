@@ -19,6 +19,7 @@ REFUSE, LEAVE_OUT = UNFIT = "refuse", "leave_out"
 OVERLAPPING, REPEATED = "overlapping entities", "entities given twice"
 IN_PIECES, ACROSS, EMPTY = "entities in several pieces", "entities across sentences", "entities without text"
 _GAP = "\n"
+_HINT = "Name the format, and its option unfit=leave_out, to leave such entities out and count them."
 Range = tuple[int, int]
 
 
@@ -103,7 +104,11 @@ def make_document(
     tail = text.text[done:]
     layout = replace(layout, tail=None if tail == layout.newline else tail, type_map=dict(options.type_map))
     problems = tuple(sorted(made.problems, key=lambda problem: problem.line))
-    hint = "Read with unfit=leave_out to leave such entities out and count them." if made.unfit else ""
+    hint = (
+        "Name the format, and its option unfit=leave_out, to leave such entities out and count them."
+        if made.unfit
+        else ""
+    )
     return Parsed(text.name, layout.format, tuple(records), problems, layout, +made.losses, hint)
 
 
@@ -210,8 +215,7 @@ class _Making:
             self.not_held(IN_PIECES, mark, f"it is in {len(pieces)} pieces; {ONE_PIECE}")
             return None
         start, end = pieces[0][0], pieces[-1][1]
-        inside = text[start:end]
-        start, end = start + len(inside) - len(inside.lstrip()), end - len(inside) + len(inside.rstrip())
+        start, end = _without_space(text, start, end)
         if start >= end:
             self.losses[EMPTY] += 1
             return None
@@ -222,9 +226,10 @@ class _Making:
         if self.text.sentences is not None:
             given = list[Range]()
             for start, end in sorted(self.text.sentences):
+                start, end = _without_space(self.text.text, start, end)
                 if given and start < given[-1][1]:
                     given[-1] = (given[-1][0], max(end, given[-1][1]))
-                elif self.text.text[start:end].strip():
+                elif start < end:
                     given.append((start, end))
             return given
         split, merged = split_sentences(self.text.text), list[Range]()
@@ -310,6 +315,11 @@ class _Making:
             if begin < min(stop, end) and self.text.text[begin : min(stop, end)].strip():
                 found.append((begin - start, min(stop, end) - start))
         return found
+
+
+def _without_space(text: str, start: int, end: int) -> Range:
+    inside = text[start:end]
+    return start + len(inside) - len(inside.lstrip()), end - len(inside) + len(inside.rstrip())
 
 
 def _cut(tokens: Sequence[Range], edges: Sequence[int]) -> tuple[list[Range], int]:

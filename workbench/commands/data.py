@@ -49,6 +49,10 @@ def import_(
     type_map: Annotated[
         str | None, typer.Option(help=f"Type map: {', '.join(type_map_ids())}, or a .toml file.", metavar="NAME|FILE")
     ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE: an option of the --format, such as unfit=leave_out; repeat."),
+    ] = None,
     map_type: Annotated[
         list[str] | None,
         typer.Option(help="THEIRS=OURS: rename an entity type, overriding the type map; can be repeated."),
@@ -59,6 +63,10 @@ def import_(
         common.refuse("Name either a --campaign or a --dataset to import into.")
     options: dict[str, Any] = {"split": "paragraphs"} if paragraphs else {}
     options |= {"lenient": True} if lenient else {}
+    if option:
+        from crossner_core.formats.base import options_from_text
+
+        options |= options_from_text(format or common.refuse("--option needs a --format."), dict(map(_pair, option)))
     options |= load_type_map(type_map).options if type_map else {}
     if map_type:
         options["type_map"] = {**options.get("type_map", {}), **dict(map(_pair, map_type))}

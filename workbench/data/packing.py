@@ -16,15 +16,19 @@ _RESERVED = {"CON", "PRN", "AUX", "NUL", *(f"{port}{number}" for port in ("COM",
 
 
 def packed(files: Sequence[NamedFile], format: str) -> bytes:
-    """Return written files as one: a zip if the format writes each document separately."""
-    if not get_format(format).by_document:
+    """Return written files as one: a zip if the format writes each document as files of its own."""
+    if len(files) == 1 and not _in_zip(format):
         return files[0][1]
     return zipped({_inside(name): data for name, data in files})
 
 
 def file_suffix(format: str) -> str:
     """Return the suffix of what is downloaded in a format."""
-    return ".zip" if get_format(format).by_document else get_format(format).suffixes[0]
+    return ".zip" if _in_zip(format) else get_format(format).suffixes[0]
+
+
+def _in_zip(format: str) -> bool:
+    return get_format(format).by_document and not get_format(format).one_file
 
 
 def zipped(files: Mapping[str, bytes]) -> bytes:

@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from crossner_core.formats.base import format_ids
+from crossner_core.formats.base import written_ids
 from pages import shell
 from pages.components.lazy_download import download_problem, lazy_download
 from pages.components.marked_text import as_text
@@ -59,7 +59,7 @@ def _one(actor: Actor, known: tuple[DatasetView, ...]) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.selectbox("Data set", list(named), key="data:set")
         split = st.selectbox("Split", [part.split for part in named[name].splits], key="data:set-split")
-        format = st.selectbox("Format", format_ids(), index=format_ids().index("conll"), key="data:set-out")
+        format = st.selectbox("Format", written_ids(), index=written_ids().index("conll"), key="data:set-out")
     with st.container(horizontal=True):
         lazy_download(
             "Download this split",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,7 +13,14 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from crossner_core.errors import BadInput
 from crossner_core.formats import group_files
-from crossner_core.formats.base import format_ids, get_format, known_suffixes
+from crossner_core.formats.base import (
+    format_ids,
+    get_format,
+    known_suffixes,
+    options_from_text,
+    own_options,
+    written_ids,
+)
 from crossner_core.type_maps import load_type_map, type_map_ids
 from pages import shell
 from pages.components.lazy_download import download_problem, forget_problem, lazy_download
@@ -153,10 +160,28 @@ def import_view(actor: Actor, campaign: CampaignView) -> None:
 
 
 def _format_options(format: str | None, prefix: str) -> dict[str, Any]:
-    if format != "plain":
+    if format is None:
         return {}
+    if format != "plain":
+        return options_from_text(format, dict(_asked(format, prefix)))
     pieces = {"lines": "one sentence per line", "paragraphs": "paragraphs, to be split into sentences"}
     return {"split": st.radio("The text is", list(pieces), format_func=pieces.__getitem__, key=f"{prefix}:pieces")}
+
+
+def _asked(format: str, prefix: str) -> Iterator[tuple[str, str]]:
+    """Ask for a format's own options; yield those that are given."""
+    for each in own_options(format):
+        label, choices, key = (
+            each.name.replace("_", " ").capitalize(),
+            each.metadata.get("choices"),
+            f"{prefix}:{each.name}",
+        )
+        if choices or each.type == "bool":
+            values = list(choices or ("yes", "no"))
+            usual = values.index(each.default) if choices else int(not each.default)
+            yield each.name, st.selectbox(label, values, index=usual, key=key, help=each.metadata["doc"])
+        elif value := st.text_input(label, key=key, help=each.metadata["doc"]).strip():
+            yield each.name, value
 
 
 def examples() -> None:
@@ -286,11 +311,10 @@ def export_view(actor: Actor, campaign: CampaignView) -> None:
         on_change=forget_problem,
     )
     with st.container(horizontal=True, gap="medium"):
-        format = st.segmented_control(
+        format = st.selectbox(
             "Format",
-            format_ids(),
-            default="jsonl",
-            required=True,
+            written_ids(),
+            index=written_ids().index("jsonl"),
             key="data:out",
             format_func=_format_name,
             on_change=forget_problem,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crossner_core.errors import BadInput
 from crossner_core.formats import read_files
-from crossner_core.formats.base import Layout, NamedFile, Record, format_ids, get_format, layout_from_dict
+from crossner_core.formats.base import Layout, NamedFile, Record, get_format, layout_from_dict, written_ids
 from crossner_core.schema import LabelledSentence
 from db import dataset_rows, layer_rows
 from db.engine import Store
@@ -19,6 +20,7 @@ from workbench.data import archive, datasets, exchange, frozen, layers, snapshot
 from workbench.data.values import sentence_of
 
 WHICH = (*layers.LAYERS, "sentences")
+_BY_SENTENCE = ("plain", "conll", "jsonl")
 _EMPTY, _MIXED = "There is nothing to export", "has no annotation but others do"
 # How a layout is stated again to a reader that cannot infer it, and what the sentences of an archive may exceed.
 _STATED = {"split": "split", "scheme": "scheme", "token_column": "token_column", "lenient": "lenient"}
@@ -31,7 +33,7 @@ def check_campaign(store: Store, admin: Actor, campaign_id: int, **options: Any)
     """
     records = {which: stored(store, admin, campaign_id, which) for which in WHICH}
     for which in WHICH:
-        for format in format_ids():
+        for format in written_ids():
             _check_layer(store, admin, campaign_id, which, format, records[which], options)
     _check_archive(store, admin, campaign_id, records, options)
     _check_snapshot(store, admin, campaign_id, records["gold"])
@@ -41,7 +43,7 @@ def check_dataset(store: Store, admin: Actor, name: str) -> None:
     """Assert that each split of a data set comes out in each format."""
     for split, items in _splits(store, name).items():
         records = [Record(item.sentence, item.spans) for item in items]
-        for format in format_ids():
+        for format in written_ids():
             data = datasets.export_dataset(store, admin, name, split, format=format)
             _check_read(_files(data, format, f"{name}-{split}"), format, records, {}, None)
 
@@ -95,12 +97,27 @@ def _check_read(
     if layout is not None and labelled and getattr(layout, "tag_column", None) is not None:
         stated["tag_column"] = layout.tag_column  # type: ignore[attr-defined]
     types = dict(layout.type_map) if layout is not None else {}
+    if format not in _BY_SENTENCE:  # sentences may be split anew, and a document is annotated as a whole
+        documents = read_files(files, format, **options)
+        came = [record for document in documents for record in document.sentences]
+        assert _content(came) == _content(records), f"{format}: {_content(records)} came out as {_content(came)}"
+        return
     documents = read_files(files, format, **{"skip_bad": layout is not None, "type_map": types, **stated, **options})
     came = [record for document in documents for record in document.sentences]
     assert len(came) == len(records), f"{format}: {len(records)} sentences were written, {len(came)} read"
     for record, again in zip(records, came, strict=True):
         wanted, got = _held(record, format, losses), _held(again, format, losses)
         assert got == wanted, f"{format}: {wanted} came out as {got}"
+
+
+def _content(records: Sequence[Record]) -> tuple[str, Counter[tuple[str, ...]]]:
+    """Return the letters of all texts, sorted, and each entity's letters and type: what any format holds."""
+    entities = Counter(
+        ("".join(record.sentence.surface(span.start, span.end).split()), span.type)
+        for record in records
+        for span in record.spans or ()
+    )
+    return "".join(sorted("".join("".join(record.sentence.text.split()) for record in records))), entities
 
 
 def _held(record: Record, format: str, losses: Mapping[str, int] | None) -> tuple[Any, ...]:
@@ -131,7 +148,7 @@ def _file(record: Record) -> Any:
 
 
 def _files(data: bytes, format: str, name: str) -> list[NamedFile]:
-    if not get_format(format).by_document:
+    if not get_format(format).by_document or get_format(format).one_file:
         return [(name, data)]
     with zipfile.ZipFile(io.BytesIO(data)) as opened:
         return [(inside, opened.read(inside)) for inside in opened.namelist()]

@@ -1,0 +1,62 @@
+"""doccano: JSON lines whose entities are `label: [[start, end, type]]`, or `entities` beside `relations`."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crossner_core.errors import BadInput
+from crossner_core.formats.base import Format, Layout, Parsed, register
+from crossner_core.formats.json_documents import Entities, offsets, reader, writer
+from crossner_core.formats.source import clip
+from crossner_core.formats.standoff import StandoffOptions, entities_of
+
+
+@dataclass(frozen=True)
+class DoccanoLayout(Layout):
+    """The layout of doccano's lines."""
+
+
+def _entities(values: Mapping[str, Any], losses: Counter[str]) -> Entities:
+    losses["relations"] += len(values.get("relations") or ())
+    losses["comments"] += len(values.get("Comments") or values.get("comments") or ())
+    if isinstance(values.get("entities"), list):
+        found = [offsets(item, "start_offset", "end_offset", "label", "entity") for item in values["entities"]]
+        return found, bool(found), None  # doccano writes an empty list where nobody has looked
+    labels = values.get("label", values.get("labels"))
+    if labels is None:
+        return [], False, None
+    if not isinstance(labels, list):
+        raise BadInput(f"label must be a list of [start, end, type], not {clip(json.dumps(labels))}.")
+    found = []
+    for item in labels:
+        if not isinstance(item, list) or len(item) != 3:
+            raise BadInput(f"label holds {clip(json.dumps(item))}; write [start, end, type].")
+        found.append(offsets(dict(zip(("start", "end", "type"), item, strict=True)), "start", "end", "type", "label"))
+    return found, bool(found), None
+
+
+def _line(document: Parsed, text: str, starts: list[int]) -> dict[str, Any]:
+    annotated = any(record.spans is not None for record in document.sentences)
+    labels = [[start, end, type] for start, end, type in entities_of(document, starts)]
+    return {"text": text, "label": labels if annotated else [], "document": document.name}
+
+
+register(
+    Format(
+        "doccano",
+        "doccano JSON lines",
+        (".jsonl",),
+        reader(DoccanoLayout, _entities),
+        writer(".jsonl", _line),
+        options_type=StandoffOptions,
+        layout_type=DoccanoLayout,
+        by_document=True,
+        one_file=True,
+        is_chosen=True,
+        example='{"text": "Mara Vell sang.", "label": [[0, 9, "person"]]}',
+    )
+)

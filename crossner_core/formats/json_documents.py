@@ -1,0 +1,96 @@
+"""JSON lines with a text and its entities each, as doccano and Prodigy write them: what the two have in common."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from crossner_core.errors import BadInput
+from crossner_core.formats.base import Layout, NamedFile, Parsed, Problem, Reader, Writer
+from crossner_core.formats.source import clip
+from crossner_core.formats.standoff import (
+    Mark,
+    Range,
+    StandoffOptions,
+    Text,
+    count_links,
+    make_document,
+    read_text,
+    text_of,
+)
+from crossner_core.records import parse
+
+Entities = tuple[list[tuple[int, int, str]], bool, list[Range] | None]
+"""A line's entities, whether it is annotated, and its tokens if it gives them."""
+
+
+def reader(layout: type[Layout], entities: Callable[[Mapping[str, Any], Counter[str]], Entities]) -> Reader:
+    """Return a reader that makes a document of each line; `entities` raises BadInput for what it cannot read."""
+
+    def read(files: Sequence[NamedFile], options: StandoffOptions) -> Iterator[Parsed]:
+        for name, data in files:
+            source = read_text(data, name)
+            stem, bad = PurePosixPath(name).stem, list[Problem]()
+            documents = []
+            for number, line in enumerate(source.lines, 1):
+                if not line.strip():
+                    continue
+                losses: Counter[str] = Counter()
+                try:
+                    values = parse(line, "JSON")
+                    text = values.get("text") if isinstance(values, dict) else None
+                    if not isinstance(text, str) or not text.strip():
+                        raise BadInput(f"text must be a non-empty string, not {clip(json.dumps(text))}.")
+                    found, annotated, tokens = entities(values, losses)
+                except BadInput as error:
+                    bad.append(Problem(name, number, str(error)))
+                    continue
+                called = document_name(values) or f"{stem}/{values.get('id', number)}"
+                marks = [Mark(((start, end),), type, number) for start, end, type in found]
+                held, own = Text(called, text, tokens=tokens), layout(source.newline)
+                made = make_document(held, marks, options, own, file=name, annotated=annotated, losses=losses)
+                documents.append(made)
+            if not documents:
+                documents = [Parsed(name, layout().format, (), (), layout())]
+            documents[0] = replace(documents[0], problems=(*bad, *documents[0].problems))
+            yield from documents
+
+    return read
+
+
+def writer(suffix: str, line: Callable[[Parsed, str, list[int]], Mapping[str, Any]]) -> Writer:
+    """Return a writer of one file with a line for each document; `line` makes its object."""
+
+    def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:
+        lines = []
+        for document in documents:
+            text, starts = text_of(document)
+            count_links(document, losses)
+            lines.append(json.dumps(line(document, text, starts), ensure_ascii=False) + "\n")
+        name = documents[0].name if len(documents) == 1 else "documents"
+        yield f"{name}{suffix}", "".join(lines).encode()
+
+    return write
+
+
+def offsets(item: Any, start: str, end: str, type: str, what: str) -> tuple[int, int, str]:
+    """Return an entity's offsets and type out of its object; raise BadInput naming what is missing."""
+    first, last, kind = (item.get(key) for key in (start, end, type)) if isinstance(item, dict) else (None,) * 3
+    if _is_whole(first) and _is_whole(last) and isinstance(kind, str) and kind:
+        return int(first or 0), int(last or 0), kind
+    raise BadInput(f"{what} {clip(json.dumps(item))} needs {start}, {end} (whole numbers) and {type}.")
+
+
+def document_name(values: Mapping[str, Any]) -> str:
+    """Return the name of its document that an object of ours has beside its text, or in its metadata."""
+    meta = values.get("meta")
+    found = values.get("document") or (meta.get("document") if isinstance(meta, dict) else None)
+    return found if isinstance(found, str) else ""
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

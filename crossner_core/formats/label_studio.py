@@ -1,0 +1,239 @@
+"""Label Studio: a JSON list of tasks, each a text with people's annotations and models' predictions.
+
+Offsets count code points in newer exports and UTF-16 units in older ones: the entities' own texts tell which.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from crossner_core.errors import BadInput, InvalidConfig
+from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, register
+from crossner_core.formats.json_documents import document_name
+from crossner_core.formats.source import clip
+from crossner_core.formats.standoff import (
+    Mark,
+    StandoffOptions,
+    Text,
+    Utf16,
+    count_links,
+    entities_of,
+    make_document,
+    read_text,
+    text_of,
+)
+from crossner_core.formats.xml import refused
+from crossner_core.records import parse
+
+_TAKE = ("annotations", "predictions")
+# A list of objects with keys that only its exports have.
+_KEYS = rb'"(?:annotations|completions|predictions|annotation_id|annotator)"'
+_CONTENT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\[\s*\{(?=.*?" + _KEYS + rb"\s*:)", re.DOTALL)
+_LABELS = ("labels", "hypertextlabels", "paragraphlabels")
+
+
+@dataclass(frozen=True)
+class LabelStudioOptions(StandoffOptions):
+    """How to read an export of Label Studio."""
+
+    take: str = field(
+        default="annotations",
+        metadata={"doc": "Whose entities: people's, or predictions.", "choices": _TAKE},
+    )
+    text_key: str = field(default="", metadata={"doc": "Key of a task's data that holds the text. Default: text."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.take not in _TAKE:
+            raise InvalidConfig(f"take is {self.take!r}; allowed are {' and '.join(_TAKE)}.")
+
+
+@dataclass(frozen=True)
+class LabelStudioLayout(Layout):
+    """A task's own id and data beside its text, and the key of that."""
+
+    id: int | None = None
+    text_key: str = "text"
+    document: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    start: int
+    end: int
+    text: str | None
+    types: tuple[str, ...]
+
+
+def read(files: Sequence[NamedFile], options: LabelStudioOptions) -> Iterator[Parsed]:
+    """Read each task as a document. Of several annotations the ground truth counts, else the first that was kept."""
+    for name, data in files:
+        source = read_text(data, name)
+        try:
+            tasks = parse(source.text, "JSON")
+        except BadInput as error:
+            raise refused(name, 1, str(error).rstrip(".")) from error
+        tasks = [tasks] if isinstance(tasks, dict) else tasks
+        if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+            reason = f"{name}:1: a list of tasks is expected, as Label Studio exports under JSON."
+            raise BadInput(reason, (reason,))
+        stem = PurePosixPath(name).stem
+        read_tasks = [_task(task, number, name, options) for number, task in enumerate(tasks, 1)]
+        units = _counted_in_units(read_tasks, name)
+        for text, regions, layout, place, losses, annotated in read_tasks:
+            offsets = Utf16.of(text)
+            marks = [
+                Mark(((offsets.points(r.start), offsets.points(r.end)) if units else (r.start, r.end),), type)
+                for r in regions
+                for type in r.types
+            ]
+            called = layout.document or f"{stem}/{layout.id if layout.id is not None else place}"
+            made = make_document(
+                Text(called, text), marks, options, layout, file=f"{name}, task {place}", annotated=annotated,
+                losses=losses,
+            )  # fmt: skip
+            notes = ("Offsets were read as UTF-16 units, in which they fit the entities' texts.",) if units else ()
+            yield Parsed(
+                made.name, made.format, made.sentences, made.problems, made.layout, made.losses, made.hint, notes
+            )
+
+
+_Task = tuple[str, list[_Region], LabelStudioLayout, int, Counter[str], bool]
+
+
+def _task(task: Mapping[str, Any], number: int, name: str, options: LabelStudioOptions) -> _Task:
+    data = task.get("data") if isinstance(task.get("data"), dict) else task
+    key, text = _text(data or {}, options.text_key)
+    if text is None:
+        wanted = options.text_key or "text"
+        reason = f"{name}:1: task {number} has no text under {wanted!r}; name its key by the option text_key."
+        raise BadInput(reason, (reason,))
+    losses: Counter[str] = Counter()
+    if data is task:  # the short export, JSON_MIN
+        found = task.get("label")
+        regions = [region for item in found or () if (region := _region(item, item)) is not None]
+        annotated = found is not None
+    else:
+        results, annotated = _results(task, options.take, losses)
+        regions = []
+        for item in results:
+            value = item.get("value") if isinstance(item, dict) else None
+            region = _region(value, item) if isinstance(value, dict) else None
+            if region is not None:
+                regions.append(region)
+            else:
+                losses[
+                    "relations" if isinstance(item, dict) and item.get("type") == "relation" else "other results"
+                ] += 1
+    id = task.get("id")
+    layout = LabelStudioLayout(id=id if type(id) is int else None, text_key=key, document=document_name(data or {}))
+    return text, regions, layout, number, losses, annotated
+
+
+def _text(data: Mapping[str, Any], key: str) -> tuple[str, str | None]:
+    if key:
+        return key, data[key] if isinstance(data.get(key), str) else None
+    if isinstance(data.get("text"), str):
+        return "text", data["text"]
+    texts = [name for name, value in data.items() if isinstance(value, str)]
+    return (texts[0], data[texts[0]]) if len(texts) == 1 else ("text", None)
+
+
+def _results(task: Mapping[str, Any], take: str, losses: Counter[str]) -> tuple[list[Any], bool]:
+    """Return the results that count and whether there are any; count the others by kind."""
+    people = [one for one in task.get("annotations") or task.get("completions") or () if isinstance(one, dict)]
+    kept = [one for one in people if not one.get("was_cancelled") and isinstance(one.get("result"), list)]
+    models = [one for one in task.get("predictions") or () if isinstance(one, dict)]
+    models = [one for one in models if isinstance(one.get("result"), list)]
+    losses["annotations that were cancelled"] += len(people) - len(kept)
+    if take == "predictions":
+        losses["annotations by people"] += len(kept)
+        losses["predictions of other models"] += max(len(models) - 1, 0)
+        return (models[-1]["result"], True) if models else ([], False)
+    losses["predictions"] += len(models)
+    losses["annotations by others"] += max(len(kept) - 1, 0)
+    best = next((one for one in kept if one.get("ground_truth")), kept[0] if kept else None)
+    return (best["result"], True) if best is not None else ([], False)
+
+
+def _region(value: Mapping[str, Any], item: Mapping[str, Any]) -> _Region | None:
+    types = next((value[key] for key in _LABELS if isinstance(value.get(key), list)), None)
+    start, end, text = value.get("start"), value.get("end"), value.get("text")
+    if not types or type(start) is not int or type(end) is not int or not all(isinstance(one, str) for one in types):
+        return None
+    return _Region(start, end, text if isinstance(text, str) else None, tuple(types))
+
+
+def _counted_in_units(tasks: Sequence[_Task], name: str) -> bool:
+    """Tell whether offsets are UTF-16 units: the texts fit only so. Raise BadInput where they fit in neither count."""
+    fits = {True: True, False: True}
+    worst = ""
+    for text, regions, _, place, *_ in tasks:
+        astral = Utf16.of(text)
+        for region in regions:
+            if region.text is None:
+                continue
+            wanted = region.text.split()
+            points = text[region.start : region.end].split() == wanted
+            units = points
+            if astral.astral:
+                units = text[astral.points(region.start) : astral.points(region.end)].split() == wanted
+            fits[False] &= points
+            fits[True] &= units
+            if not (points or units) and not worst:
+                worst = f"task {place}: [{region.start}, {region.end}) is not {clip(region.text)} in its text"
+    if any(fits.values()):
+        return not fits[False]
+    reason = f"{name}:1: {worst or 'offsets of some tasks count code points and of others UTF-16 units'}."
+    raise BadInput(reason, (reason,))
+
+
+def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:
+    """Write all documents as tasks of one list, annotated ones with an annotation; offsets count code points."""
+    tasks = []
+    for number, document in enumerate(documents, 1):
+        text, starts = text_of(document)
+        layout = document.layout
+        key = layout.text_key if isinstance(layout, LabelStudioLayout) else "text"
+        id = layout.id if isinstance(layout, LabelStudioLayout) and layout.id is not None else number
+        task: dict[str, Any] = {"id": id, "data": {key: text, "document": document.name}}
+        if any(record.spans is not None for record in document.sentences):
+            result = [
+                {
+                    "id": f"{number}-{place}", "from_name": "label", "to_name": "text", "type": "labels",
+                    "value": {"start": start, "end": end, "text": text[start:end], "labels": [type]},
+                }
+                for place, (start, end, type) in enumerate(entities_of(document, starts), 1)
+            ]  # fmt: skip
+            task["annotations"] = [{"result": result, "was_cancelled": False, "ground_truth": False}]
+        count_links(document, losses)
+        tasks.append(task)
+    yield f"{documents[0].name if len(documents) == 1 else 'tasks'}.json", _dumped(tasks)
+
+
+def _dumped(tasks: Sequence[Mapping[str, Any]]) -> bytes:
+    lines = ",\n".join(json.dumps(task, ensure_ascii=False) for task in tasks)
+    return f"[\n{lines}\n]\n".encode()
+
+
+register(
+    Format(
+        "label-studio",
+        "Label Studio JSON",
+        (".json",),
+        read,
+        write,
+        options_type=LabelStudioOptions,
+        layout_type=LabelStudioLayout,
+        by_document=True,
+        one_file=True,
+        content=_CONTENT,
+        example='[{"data": {"text": "Mara Vell sang."}, "annotations": [{"result": […]}]}]',
+    )
+)
