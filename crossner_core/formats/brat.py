@@ -20,6 +20,7 @@ from crossner_core.formats.standoff import (
     Text,
     count_links,
     entities_of,
+    fitting_type,
     make_document,
     read_text,
     text_of,
@@ -108,7 +109,7 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
         text, starts = text_of(document)
         lines = []
         for number, (start, end, type) in enumerate(sorted(entities_of(document, starts)), 1):
-            name = _NO_NAME.sub("_", type)
+            name = fitting_type(type, _NO_NAME, losses)
             types[name] = None
             surface = " ".join(text[start:end].splitlines())
             pieces = ";".join(f"{low} {high}" for low, high in _lines(text, start, end))

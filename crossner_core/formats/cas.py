@@ -21,7 +21,7 @@ from crossner_core.formats.webanno_tsv import (
     choose_layer,
     short_name,
 )
-from crossner_core.formats.xml import check_xml, elements, refused
+from crossner_core.formats.xml import check_xml, elements, fit_xml, refused
 
 if TYPE_CHECKING:
     from cassis import Cas, TypeSystem
@@ -155,7 +155,7 @@ def write_xmi(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[Nam
     """Write each document as XMI, and their type system once."""
     system = None
     for document in documents:
-        cas = make_cas(document, losses, system)
+        cas = make_cas(document, losses, system, for_xml=True)
         system = cas.typesystem
         yield f"{document.name}.xmi", cas.to_xmi().encode()
     if system is not None:
@@ -168,7 +168,7 @@ def write_json(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[Na
         yield f"{document.name}.json", make_cas(document, losses).to_json().encode()
 
 
-def make_cas(document: Parsed, losses: Counter[str], system: TypeSystem | None = None) -> Cas:
+def make_cas(document: Parsed, losses: Counter[str], system: TypeSystem | None = None, *, for_xml: bool = False) -> Cas:
     """Return a document as a CAS: text, sentences, tokens, and entities in the layer that they came in."""
     from cassis import Cas
 
@@ -183,7 +183,7 @@ def make_cas(document: Parsed, losses: Counter[str], system: TypeSystem | None =
             system.create_feature(made, feature, "uima.cas.String")
     text, starts = text_of(document)
     cas = Cas(system)
-    cas.sofa_string, cas.sofa_mime = text, "text/plain"
+    cas.sofa_string, cas.sofa_mime = fit_xml(text, losses) if for_xml else text, "text/plain"
     sentence, token, entity = (system.get_type(name) for name in (_SENTENCE, _TOKEN, layer))
     for record, start in zip(document.sentences, starts, strict=True):
         cas.add(sentence(begin=start, end=start + len(record.sentence.text)))

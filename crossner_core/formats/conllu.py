@@ -13,7 +13,6 @@ from io import StringIO
 from pathlib import PurePosixPath
 from typing import Any
 
-from crossner_core.errors import BadInput
 from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, register
 from crossner_core.formats.standoff import (
     Mark,
@@ -21,15 +20,18 @@ from crossner_core.formats.standoff import (
     StandoffOptions,
     Text,
     count_links,
+    fitting_type,
     make_document,
     read_text,
     text_of,
 )
 from crossner_core.formats.xml import refused
+from crossner_core.schema import Span
 from crossner_core.tags import detect_scheme, is_tag, spans_from_tags, tags_from_spans
 
 _TAGS = ("NER", "ner", "NE", "ne", "ner_tag", "NER_tag")
 _ENTITY = "Entity"
+_NO_VALUE = re.compile(r"[|\s=]")
 _LINE = re.compile(r"at line (\d+)|line (\d+)", re.IGNORECASE)
 
 
@@ -217,25 +219,19 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
             lines += [f"# sent_id = {document.name}-{number}", f"# text = {' '.join(sentence.text.split())}"]
             following = [start + token.start for token in sentence.tokens[1:]]
             spans = [
-                type(span)(span.start, span.end, document.layout.outer_type(span.type)) for span in record.spans or ()
+                Span(span.start, span.end, fitting_type(document.layout.outer_type(span.type), _NO_VALUE, losses))
+                for span in record.spans or ()
             ]
             tags = tags_from_spans(spans, len(sentence.tokens)) if record.spans is not None else []
             for place, token in enumerate(sentence.tokens):
                 end = start + token.end
                 adjoining = following[place] == end if place < len(following) else not text[end : end + 1].isspace()
-                misc = ([f"NER={_plain(tags[place])}"] if tags else []) + (["SpaceAfter=No"] if adjoining else [])
+                misc = ([f"NER={tags[place]}"] if tags else []) + (["SpaceAfter=No"] if adjoining else [])
                 form = re.sub(r"\s+", "_", sentence.text[token.start : token.end])
                 losses["tokens with white space"] += form != sentence.text[token.start : token.end]
                 lines.append("\t".join([str(place + 1), form, *["_"] * 7, "|".join(misc) or "_"]))
             lines.append("")
     yield f"{documents[0].name if len(documents) == 1 else 'documents'}.conllu", ("\n".join(lines) + "\n").encode()
-
-
-def _plain(tag: str) -> str:
-    """Return a tag as MISC can hold it; raise BadInput for a type that would end it."""
-    if re.search(r"[|\s=]", tag):
-        raise BadInput(f"CoNLL-U cannot hold the entity type {tag[2:]!r}: it has white space, | or =; rename it.")
-    return tag
 
 
 register(

@@ -20,7 +20,7 @@ from crossner_core.formats.standoff import (
     make_document,
     text_of,
 )
-from crossner_core.formats.xml import elements, refused
+from crossner_core.formats.xml import elements, fit_xml, refused
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _SEGMENTS = ("Sentence", "Token", "SpaceToken", "Split", "Paragraph", "paragraph", "Lookup", "DEFAULT_TOKEN", "Unknown")
 _NAMED = "NamedEntity"
 _MARKUP = "Original markups"
-_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
@@ -134,13 +133,12 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
     for document in documents:
         count_links(document, losses)
         text, starts = text_of(document)
-        losses["characters that XML cannot hold"] += len(_NO_XML.findall(text))
         found: list[tuple[int, int, str]] = []
         for record, start in zip(document.sentences, starts, strict=True):
             found.append((start, start + len(record.sentence.text), "Sentence"))
             found += [(start + token.start, start + token.end, "Token") for token in record.sentence.tokens]
         entities = list(entities_of(document, starts))
-        yield f"{document.name}.xml", _xml(document, _NO_XML.sub("\ufffd", text), found, entities).encode()
+        yield f"{document.name}.xml", _xml(document, fit_xml(text, losses), found, entities).encode()
 
 
 def _xml(

@@ -64,7 +64,7 @@ def read(files: Sequence[NamedFile], options: ParquetOptions) -> Iterator[Parsed
         problems, records = list[Problem](), list[Record]()
         for number, row in enumerate(rows, 1):
             try:
-                sequences.append(_tags(row.get(tags), names, tags) if tags else [])
+                sequences.append(_tags(row[tags], names, tags) if tags and row[tags] is not None else [])
             except BadInput as error:
                 sequences.append([])
                 problems.append(Problem(name, number, f"row {number}: {error}"))
@@ -76,7 +76,15 @@ def read(files: Sequence[NamedFile], options: ParquetOptions) -> Iterator[Parsed
                 continue
             try:
                 records.append(
-                    _record(row, sequence if tags else None, words, scheme, f"{stem}-{number}", name, options)
+                    _record(
+                        row,
+                        sequence if tags and row[tags] is not None else None,
+                        words,
+                        scheme,
+                        f"{stem}-{number}",
+                        name,
+                        options,
+                    )
                 )
             except WorkbenchError as error:
                 problems.append(Problem(name, number, f"row {number}: {error}"))
@@ -196,7 +204,6 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
         names = ["O", *(f"{part}-{type}" for type in types for part in "BI")]
         numbers = {tag: number for number, tag in enumerate(names)}
         losses["links"] += sum(len(record.sentence.links) for record in records)
-        losses["sentences without annotation, written without tags"] += sum(record.spans is None for record in records)
         tags = [
             [numbers[tag] for tag in tags_from_spans(spans, len(record.sentence.tokens))]
             if record.spans is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -95,6 +96,8 @@ def make_document(
     with_spans = count > 0 if annotated is None else annotated
     for number, (start, end) in enumerate(ranges):
         before, done = text.text[done:start], end
+        if made.is_bad(start, end):
+            continue
         sentence = made.sentence(number, start, end, held[number], meta[number] if meta else {})
         if sentence is not None:
             notes = {"before": before} if before != (_GAP if number else "") else {}
@@ -137,6 +140,13 @@ def entities_of(document: Parsed, starts: Sequence[int]) -> Iterator[tuple[int, 
             yield at + first, at + last, document.layout.outer_type(span.type)
 
 
+def fitting_type(type: str, unfit: re.Pattern[str], losses: Counter[str]) -> str:
+    """Return a type with `_` for what a format cannot hold in it, and count the entities whose type changed."""
+    fitting = unfit.sub("_", type)
+    losses["entity types unchanged"] += fitting != type
+    return fitting
+
+
 def count_links(document: Parsed, losses: Counter[str]) -> None:
     """Count the links of a document's sentences as what its file does not hold."""
     if links := sum(len(record.sentence.links) for record in document.sentences):
@@ -170,16 +180,24 @@ class _Making:
         self.text, self.options, self.file, self.losses = text, options, file, losses
         self.problems: list[Problem] = []
         self.unfit = False
+        self._bad: list[Range] = []
         self.given = text.tokens is not None
         self.token_starts = [start for start, _ in text.tokens] if text.tokens is not None else []
 
-    def problem(self, line: int, reason: str) -> None:
+    def problem(self, line: int, reason: str, mark: Mark | None = None) -> None:
+        """Note what is wrong; sentences that a bad entity touches are left out."""
         self.problems.append(Problem(self.file, line, reason))
+        if mark is not None:
+            bisect.insort(self._bad, (mark.pieces[0][0], max(end for _, end in mark.pieces)))
+
+    def is_bad(self, start: int, end: int) -> bool:
+        """Tell whether a bad entity touches a range."""
+        return any(low < end and start < high for low, high in self._bad[: bisect.bisect_left(self._bad, (end, 0))])
 
     def not_held(self, kind: str, mark: Mark, reason: str) -> None:
         if self.options.unfit == REFUSE:
             self.unfit = True
-            self.problem(mark.line, f"{self._shown(mark)}: {reason}.")
+            self.problem(mark.line, f"{self._shown(mark)}: {reason}.", mark)
         else:
             self.losses[kind] += 1
 
@@ -194,7 +212,7 @@ class _Making:
             try:
                 ours = self.options.our_type(mark.type)
             except BadInput as error:
-                self.problem(mark.line, str(error))
+                self.problem(mark.line, str(error), mark)
                 continue
             if ours and (pieces := self._pieces(mark)):
                 fit.append(Mark((pieces,), ours, mark.line))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from io import BytesIO
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 _PROLOG = re.compile(rb"\A(?:\xef\xbb\xbf)?(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _ENCODING = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._-]+)")
 
 
@@ -38,6 +40,14 @@ def elements(data: bytes, name: str) -> Iterator[tuple[str, Element]]:
         yield from ElementTree.iterparse(BytesIO(data), events=("start", "end"))
     except ElementTree.ParseError as error:
         raise refused(name, error.position[0], f"the XML cannot be read: {error}") from error
+
+
+def fit_xml(text: str, losses: Counter[str]) -> str:
+    """Replace characters that no XML can hold by `\ufffd`, and count them."""
+    fitting, count = _NO_XML.subn("\ufffd", text)
+    if count:
+        losses["characters that XML cannot hold"] += count
+    return fitting
 
 
 def refused(name: str, line: int, reason: str) -> BadInput:

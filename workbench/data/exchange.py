@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -61,12 +61,16 @@ class ImportOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ReadFiles:
-    """Sentences of files as they are to be stored; `problems` were skipped, `losses` no record can carry, by kind."""
+    """Sentences of files as they are to be stored; `problems` were skipped, `losses` no record can carry, by kind.
+
+    `notes` say how files were read that could be read otherwise.
+    """
 
     rows: tuple[LabelledSentence | Sentence, ...]
     format: str
     problems: tuple[str, ...]
     losses: Mapping[str, int]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,8 @@ class Preview:
     types: tuple[str, ...]
     problems: tuple[str, ...]
     first: tuple[str, ...]
+    losses: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def import_files(
@@ -132,8 +138,17 @@ def read_rows(
         rows=tuple(row for document in parsed for row in _rows(document, wanted)),
         format=", ".join(dict.fromkeys(document.format for document in parsed)),
         problems=tuple(str(problem) for document in parsed for problem in document.problems),
-        losses=sum((Counter(document.losses) for document in parsed), Counter[str]()),
+        losses=_losses(parsed),
+        notes=_notes(parsed),
     )
+
+
+def _losses(parsed: Sequence[Parsed]) -> Counter[str]:
+    return sum((Counter(document.losses) for document in parsed), Counter[str]())
+
+
+def _notes(parsed: Sequence[Parsed]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(note for document in parsed for note in document.notes))
 
 
 def stored_as(annotation: str) -> campaign_sentences.Annotation:
@@ -148,6 +163,7 @@ def outcome_of(came: ReadFiles, report: campaign_sentences.ImportReport, note: s
         note = f"{note} Duplicates had different gold at {places}: see Label review.".strip()
     if came.losses:
         note = f"{note} Not imported: {in_numbers(came.losses)}.".strip()
+    note = " ".join(filter(None, (note, *came.notes)))
     return ImportOutcome(
         added=report.added,
         duplicates=report.duplicates,
@@ -178,6 +194,8 @@ def preview(
         types=tuple(sorted({name for document in parsed for name in document.type_names})),
         problems=tuple(str(problem) for document in parsed for problem in document.problems),
         first=tuple(record.sentence.text for record in records[:3]),
+        losses=_losses(parsed),
+        notes=_notes(parsed),
     )
 
 

@@ -30,6 +30,7 @@ from workbench.accounts.actors import Actor
 from workbench.campaigns.campaigns import CampaignView
 from workbench.data import archive, browsing, exchange
 from workbench.data.exchange import ImportOutcome, Preview
+from workbench.data.packing import in_numbers
 from workbench.http import uploads
 
 SPLIT_WORDS = {
@@ -202,6 +203,7 @@ def look(chosen: ChosenFiles, types: Sequence[str]) -> bool:
     rows: list[dict[str, str | int]] = []
     problems: list[str] = []
     refused: list[str] = []
+    notes: list[str] = []
     for known, indices in group_files([file.name for file in files], format):
         group = [files[index] for index in indices]
         seen = _seen(group, known, wanted, options)
@@ -211,8 +213,11 @@ def look(chosen: ChosenFiles, types: Sequence[str]) -> bool:
         else:
             rows.append(_row(", ".join(file.name for file in group), seen))
             problems.extend(seen.problems)
+            notes += seen.notes
     if rows:
         st.dataframe(rows, hide_index=True)
+    for note in dict.fromkeys(notes):
+        st.caption(as_text(note))
     for line in filter(None, refused):
         st.error(as_text(line))
     if problems:
@@ -235,6 +240,7 @@ def _row(name: str, seen: Preview) -> dict[str, str | int]:
         "Sentences": seen.sentences,
         "Annotated": seen.annotated,
         "Faults": len(seen.problems),
+        "Not imported": in_numbers(seen.losses) or "–",
         "Types": ", ".join(seen.types) or "–",
         "Begins": seen.first[0][:120] if seen.first else "",
     }
@@ -323,6 +329,10 @@ def export_view(actor: Actor, campaign: CampaignView) -> None:
     part = None if split == "all" else split
     name = exchange.file_name(campaign.name, which if part is None else f"{which}-{part}", format)
     empty = not counts[which] or (part is not None and not campaign.splits[part])
+    if st.button("What would be left out?", disabled=empty, help="Writes the files without keeping them, and counts."):
+        with shell.shown_errors(), st.spinner("Writing …"):
+            written = exchange.export_files(shell.store(), actor, campaign.id, which, format=format, split=part)
+            st.caption(f"Left out: {in_numbers(written.losses)}." if written.losses else "Nothing is left out.")
     lazy_download(
         f"Download {name}",
         partial(exchange.export_layer, shell.store(), actor, campaign.id, which, format=format, split=part),
