@@ -266,7 +266,8 @@ def _fitting(word: str, layout: ConllLayout) -> str:
     return fitting
 
 
-def _changed_tokens(records: Sequence[Record], layout: ConllLayout) -> int:
+def changed_tokens(records: Sequence[Record], layout: ConllLayout) -> int:
+    """Count the tokens that a column cannot hold as they are."""
     layout = _with_tags(records, layout)
     return sum(_fitting(word, layout) != word for record in records for word in record.sentence.words)
 
@@ -281,7 +282,7 @@ register(
         options_type=ConllOptions,
         layout_type=ConllLayout,
         notes_type=ConllNotes,
-        leaves_out={"links": links, "tokens unchanged": _changed_tokens},
+        leaves_out={"links": links, "tokens unchanged": changed_tokens},
         times=2,
         example="Mara\tB-person\nVell\tI-person\nsang\tO",
     )

@@ -31,6 +31,7 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
         bare = sum(record.spans is None for record in document.sentences)
         losses["sentences without annotation, written as without entities"] += bare
         layout = FourColumns(type_map=document.layout.type_map)
+        losses["tokens unchanged"] += conll.changed_tokens(document.sentences, layout)
         pieces = [conll.render(record, layout) for record in document.sentences]
         blocks.append("\n\n".join([_START, *pieces]))
     yield f"{documents[0].name if len(documents) == 1 else 'documents'}.conll", ("\n\n".join(blocks) + "\n\n").encode()

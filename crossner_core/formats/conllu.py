@@ -228,7 +228,7 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
                 adjoining = following[place] == end if place < len(following) else not text[end : end + 1].isspace()
                 misc = ([f"NER={tags[place]}"] if tags else []) + (["SpaceAfter=No"] if adjoining else [])
                 form = re.sub(r"\s+", "_", sentence.text[token.start : token.end])
-                losses["tokens with white space"] += form != sentence.text[token.start : token.end]
+                losses["tokens unchanged"] += form != sentence.text[token.start : token.end]
                 lines.append("\t".join([str(place + 1), form, *["_"] * 7, "|".join(misc) or "_"]))
             lines.append("")
     yield f"{documents[0].name if len(documents) == 1 else 'documents'}.conllu", ("\n".join(lines) + "\n").encode()
