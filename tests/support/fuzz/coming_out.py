@@ -119,8 +119,8 @@ def _content(records: Sequence[Record], losses: Mapping[str, int]) -> tuple[str,
     def letters(text: str) -> str:
         if "tokens unchanged" in losses:
             return ""
-        bare = "".join(text.split())
-        return fit_xml(bare, Counter()) if "characters that XML cannot hold" in losses else bare
+        held = fit_xml(text, Counter()) if "characters that XML cannot hold" in losses else text
+        return "".join(held.split())
 
     entities = Counter(
         (
