@@ -188,7 +188,8 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
         "splits": {"train": ("t.jsonl", as_jsonl(own_sentences(2)))}, "stage": "annotate", "strategies": ["longest"],
         "strategy": "longest", "suggestions": {}, "surface": "Ada", "task_ids": [ids["gold"]],
         "target": folder / uuid.uuid4().hex,
-        "task_id": ids["gold"], "text": "Ada", "token": "none", "user_id": actor.id, "user_ids": ids["users"],
+        "task_id": ids["gold"], "text": "Ada", "token": "none", "token_id": 1,
+        "user_id": actor.id, "user_ids": ids["users"],
         "search": Search(text="sang"), "type": "band", "hashes": (),
         "values": {}, "config": {}, "which": "gold", "toml_text": OWN_DOMAIN,
     }  # fmt: skip
