@@ -36,9 +36,10 @@ def listed(
     dataset_id: int | None = None,
     group_id: str | None = None,
     states: Sequence[str] = (),
+    before: int | None = None,
     limit: int = 1000,
 ) -> list[Run]:
-    """Return runs without their results, newest first."""
+    """Return runs without their results, newest first; those with ids below `before` if it is given."""
     query = sa.select(Run).options(*_with_sources(), defer(Run.result)).order_by(Run.id.desc()).limit(limit)
     if campaign_id is not None:
         query = query.where(Run.campaign_id == campaign_id)
@@ -48,6 +49,8 @@ def listed(
         query = query.where(Run.group_id == group_id)
     if states:
         query = query.where(Run.state.in_(states))
+    if before is not None:
+        query = query.where(Run.id < before)
     return list(session.scalars(query))
 
 

@@ -223,6 +223,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "runs.adaptation.start_few_shot": {"snapshot_id": lambda scene: scene.ids["snapshot"].id},
     "runs.encoders.start_dapt": {"name": "new", "dataset": "own"},
     "runs.encoders.start_entity_tagging": {"name": "new", "dataset": "own"},
+    "runs.predicting.predict": {"run_id": lambda scene: scene.ids["run"]},
     "runs.studies.start_study": {"data": lambda scene: scene.file.parent},
     "runs.studies.study_file": {"name": "table.md"},
     "runs.simulations.get_play": {"job_id": lambda scene: scene.ids["play"]},
