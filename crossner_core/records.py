@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 _KINDS = {
     "int": "a whole number", "float": "a number", "bool": "true or false", "string": "a text", "list": "a list",
-    "tuple": "a list", "dict": "an object", "mapping": "an object", "dataclass": "an object", "none": "nothing",
+    "tuple": "a list", "dict": "an object", "mapping": "an object", "dataclass": "an object", "model": "an object",
+    "none": "nothing",
 }  # fmt: skip
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 
