@@ -38,7 +38,8 @@ SECONDS = 120.0
 """Until a request is given up and its process ended; loading a tagger is part of it."""
 IDLE_SECONDS = 900.0
 """After so long without a request the process ends, and its memory is free."""
-USUAL_THREADS = 2
+USUAL_THREADS = max(1, min(2, (os.cpu_count() or 1) // 2))
+"""On a busy machine threads of one small prediction mostly wait for each other."""
 
 
 @dataclass(frozen=True, slots=True)

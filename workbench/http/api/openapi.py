@@ -93,9 +93,7 @@ def parameters_of(route: Declared) -> list[dict[str, Any]]:
 
 def kinds_of(route: Declared) -> tuple[Kind, ...]:
     """Return the problems that a route can answer with."""
-    wanted = {401, 403, 429, 503, 400}
-    if route.path_names or route.scope != "read" or route.body is not None:
-        wanted |= {404, 409}
+    wanted = {400, 401, 403, 404, 429, 503} | ({409} if route.method != "GET" else set())
     if route.body is not None:
         wanted |= {413, 415}
     return tuple(kind for kind in problems.KINDS if kind.status in wanted)
