@@ -117,11 +117,11 @@ def predict(
         raise BadInput("Name either a run or a campaign whose model is to predict.")
     with store.read() as session:
         if run_id is not None:
-            run = enter_run(session, actor, run_id, *KEEPERS)
+            run = enter_run(session, actor, run_id, *KEEPERS, bare=True)
         else:
             assert campaign_id is not None
             enter(session, actor, campaign_id, *KEEPERS)
-            best = run_rows.best_done(session, campaign_id=campaign_id)
+            best = run_rows.best_done(session, campaign_id=campaign_id, bare=True)
             if best is None:
                 raise NotFound(
                     f"Campaign {campaign_id} has no model yet; train a run on all of its gold, or name a run."

@@ -208,7 +208,7 @@ def routes() -> tuple[Declared, ...]:
     """Return all routes, by path and method."""
     ROUTES.load()
     order = ("GET", "POST", "PUT", "PATCH", "DELETE")
-    return tuple(sorted(ROUTES.values(), key=lambda one: (one.group, one.path, order.index(one.method))))
+    return tuple(sorted(ROUTES.values(), key=lambda route: (route.group, route.path, order.index(route.method))))
 
 
 def cursor_of(number: int) -> str:

@@ -87,12 +87,12 @@ def _listed(part: Sequence[Declared]) -> str:
 def _article(route: Declared) -> str:
     rows = [
         (
-            _code(one["name"]),
-            one["in"] + (", required" if one["required"] else ""),
-            escape(_allowed(one["schema"])),
-            escape(one.get("description", "")),
+            _code(parameter["name"]),
+            parameter["in"] + (", required" if parameter["required"] else ""),
+            escape(_allowed(parameter["schema"])),
+            escape(parameter.get("description", "")),
         )
-        for one in parameters_of(route)
+        for parameter in parameters_of(route)
     ]
     parameters = _table(("parameter", "in", "value", ""), rows) if rows else ""
     key = "<p>Takes an <code>Idempotency-Key</code>.</p>" if route.creates else ""
@@ -170,7 +170,7 @@ def _allowed(schema: Mapping[str, Any]) -> str:
         return json.dumps(schema["const"])
     kind = str(schema.get("type", "any"))
     if kind == "array":
-        inner = schema.get("items") or {"type": " ".join(_allowed(one) for one in schema.get("prefixItems", ()))}
+        inner = schema.get("items") or {"type": " ".join(map(_allowed, schema.get("prefixItems", ())))}
         kind = f"list of {_allowed(inner)}"
     bounds = (("minimum", "≥"), ("maximum", "≤"), ("minLength", "length ≥"), ("maxLength", "length ≤"))
     limits = [f"{sign} {schema[key]}" for key, sign in (*bounds, ("minItems", "≥"), ("maxItems", "≤")) if key in schema]

@@ -72,14 +72,14 @@ def openapi() -> dict[str, Any]:
 def parameters_of(route: Declared) -> list[dict[str, Any]]:
     """Return the parameters of a route's path and query as OpenAPI has them."""
     schema = TypeAdapter(route.inputs).json_schema(mode="validation")
-    found = []
+    parameters = []
     for name, described in schema.get("properties", {}).items():
         plain = _without_null({key: value for key, value in described.items() if key not in ("title", "default")})
         description = plain.pop("description", "")
         if described.get("default") is not None:
             plain["default"] = described["default"]
         in_path = name in route.path_names
-        found.append(
+        parameters.append(
             {
                 "name": name,
                 "in": "path" if in_path else "query",
@@ -88,7 +88,7 @@ def parameters_of(route: Declared) -> list[dict[str, Any]]:
                 "schema": plain,
             }
         )
-    return found
+    return parameters
 
 
 def kinds_of(route: Declared) -> tuple[Kind, ...]:

@@ -143,7 +143,8 @@ class TasksAsked(PageInputs):
 @route("GET", "/domains", scope="read", roles=EVERYONE, use=domains.list_domains)
 def list_domains(call: Call, inputs: Nothing) -> Domains:
     """List the domains that a campaign can be made of."""
-    return Domains(items=[Domain.model_validate(one) for one in domains.list_domains(call.store, call.actor)])
+    views = domains.list_domains(call.store, call.actor)
+    return Domains(items=[Domain.model_validate(view) for view in views])
 
 
 @route("GET", "/campaigns", scope="read", roles=EVERYONE, use=campaigns.list_campaigns)
@@ -205,6 +206,6 @@ def _campaign(call: Call, view: CampaignView) -> Campaign:
         splits=view.splits,
         gold=view.gold,
         stages=[Stages.model_validate(stage) for stage in view.stages],
-        members=[Member.model_validate(one) for one in view.members] if call.actor.role in OVERSEERS else None,
+        members=[Member.model_validate(member) for member in view.members] if call.actor.role in OVERSEERS else None,
         settings={name: getattr(view, name) for name in names("rules", "new")},
     )

@@ -27,7 +27,8 @@ class Me(Answer):
 @route("GET", "/me", scope="read", roles=EVERYONE, use=list_tokens)
 def get_me(call: Call, inputs: Nothing) -> Me:
     """Say whom the token acts for, with which role and scope."""
-    token = next((one for one in list_tokens(call.store, call.actor) if one.id == call.token_id), None)
+    mine = {token.id: token for token in list_tokens(call.store, call.actor)}
+    token = mine.get(call.token_id)
     if token is None:
         raise NotFound("The token is gone.")
     person = call.actor

@@ -76,7 +76,7 @@ def predict(call: Call, inputs: Nothing, body: ToPredict) -> Predictions:
             entities=[
                 PredictedSpan(**span.model_dump(), probability=suggestion.score)
                 for span, suggestion in zip(
-                    marked(sentence, [one.span for one in suggestions]), suggestions, strict=True
+                    marked(sentence, [suggestion.span for suggestion in suggestions]), suggestions, strict=True
                 )
             ],
         )

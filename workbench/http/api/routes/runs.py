@@ -96,7 +96,7 @@ class Event(Answer):
     dev_f1: float | None
     is_best: bool
     message: str
-    at: dt.datetime
+    when: Annotated[dt.datetime, Field(validation_alias="at")]
 
 
 class Events(Answer):

@@ -217,10 +217,10 @@ def list_sentences(call: Call, inputs: SentencesAsked) -> Page[SentenceLine]:
         text=inputs.text, regex=inputs.regex, place=inputs.place, split=inputs.split, type=inputs.type,
         layer=inputs.layer, source=inputs.source, differ=inputs.differ,
     )  # fmt: skip
-    found = browsing.browse(call.store, call.actor, inputs.campaign, search, offset=offset, limit=inputs.limit)
-    end = offset + len(found.lines)
-    after = cursor_of(end) if found.lines and end < found.total else None
-    return Page(items=[SentenceLine.model_validate(line) for line in found.lines], next=after)
+    matches = browsing.browse(call.store, call.actor, inputs.campaign, search, offset=offset, limit=inputs.limit)
+    end = offset + len(matches.lines)
+    after = cursor_of(end) if matches.lines and end < matches.total else None
+    return Page(items=[SentenceLine.model_validate(line) for line in matches.lines], next=after)
 
 
 @route("GET", "/campaigns/{campaign}/sentences/{sentence}", scope="read", roles=OVERSEERS, use=browsing.sentence_layers)
@@ -230,16 +230,16 @@ def get_sentence(call: Call, inputs: OneSentence) -> WholeSentence:
     sentence = view.sentence
     work = [
         Work(
-            layer=one.layer,  # type: ignore[arg-type]
-            who=one.who,
-            state=one.state,
-            imported=one.imported,
-            when=one.when,
-            spans=marked(sentence, one.spans),
-            flagged=marked(sentence, one.flagged),
-            note=one.note,
+            layer=part.layer,  # type: ignore[arg-type]
+            who=part.who,
+            state=part.state,
+            imported=part.imported,
+            when=part.when,
+            spans=marked(sentence, part.spans),
+            flagged=marked(sentence, part.flagged),
+            note=part.note,
         )
-        for one in view.work
+        for part in view.work
     ]
     suggested = [
         SuggestedSpan(**span.model_dump(), source=suggestion.source, probability=suggestion.score)
@@ -344,10 +344,10 @@ def offsets(sentence: Sentence) -> list[tuple[int, int]]:
 
 def marked(sentence: Sentence, spans: Iterable[Span] | Sequence[Span]) -> list[MarkedSpan]:
     """Return spans with their characters and their text."""
-    found = []
+    views = []
     for span in spans:
         first, last = sentence.char_range(span.start, span.end)
-        found.append(
+        views.append(
             MarkedSpan(
                 start=span.start,
                 end=span.end,
@@ -357,4 +357,4 @@ def marked(sentence: Sentence, spans: Iterable[Span] | Sequence[Span]) -> list[M
                 text=sentence.surface(span.start, span.end),
             )
         )
-    return found
+    return views
