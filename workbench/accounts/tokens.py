@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import secrets
 from dataclasses import dataclass
 
-from crossner_core.errors import BadInput, Conflict, NotFound
+from crossner_core.errors import BadInput, Conflict, NotFound, StorageError
 from crossner_core.schema import is_storable
 from db import account_rows
 from db.engine import Session, Store
@@ -16,6 +17,7 @@ from workbench.accounts.actors import Actor, fresh
 from workbench.accounts.roles import EVERYONE
 from workbench.accounts.sign_in import token_hash
 
+log = logging.getLogger(__name__)
 PREFIX = "crossner_"
 """What every token begins with, so that scanners for secrets and people recognise one."""
 SCOPES = TOKEN_SCOPES
@@ -126,8 +128,11 @@ def bearer_of(store: Store, secret: str) -> Bearer | None:
         known = Bearer(actor, row.id, row.scope, row.expires_at)
         is_noted = row.last_used_at is not None and now() - row.last_used_at < _USED_EVERY
     if not is_noted:
-        with store.write() as session:
-            account_rows.token_used(session, token_id=known.token_id)
+        try:
+            with store.write() as session:
+                account_rows.token_used(session, token_id=known.token_id)
+        except StorageError as error:  # on a full disk what is there can still be read
+            log.warning("The use of token %d was not noted: %s", known.token_id, error)
     return known
 
 

@@ -9,7 +9,8 @@ from contextlib import closing
 import pytest
 import sqlalchemy as sa
 
-from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
+from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound, StorageError
+from db import account_rows
 from db.engine import Store
 from db.tables import ApiToken
 from db.types import now
@@ -45,6 +46,18 @@ def test_last_use_is_kept_to_the_minute(store: Store, people: People) -> None:
     assert tokens.bearer_of(store, secret)
     (second,) = tokens.list_tokens(store, people["res"])
     assert first.last_used_at is not None and second.last_used_at == first.last_used_at
+
+
+def test_a_use_that_cannot_be_noted_lets_its_person_read(
+    store: Store, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise StorageError("disk full")
+
+    secret = tokens.create_token(store, people["res"], name="x").secret
+    monkeypatch.setattr(account_rows, "token_used", fail)
+    bearer = tokens.bearer_of(store, secret)
+    assert bearer is not None and bearer.actor == people["res"]
 
 
 @pytest.mark.parametrize("end", ["revoked", "expired", "closed", "new password"])

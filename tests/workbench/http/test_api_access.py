@@ -18,10 +18,13 @@ from db.engine import Store
 from db.migrate import migrate
 from tests.support.api import secret_of, settings_for
 from tests.support.authorisation import Scene, make_scene
+from tests.support.builders import make_people
 from tests.support.screens import give_session
+from tests.support.serving import serve
 from workbench.accounts import accounts, passwords, tokens
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
+from workbench.client import Client
 from workbench.http.api import problems
 from workbench.http.api.declared import ROOT, Declared, routes
 from workbench.http.api.serving import Api
@@ -96,6 +99,7 @@ def lets_in(route: Declared, person: str) -> bool:
     return in_role and not (about_campaign and person in OUTSIDE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(ROUTES))
 def test_every_person_at_every_route(name: str, scene: Scene, tmp_path: Path) -> None:
     route = ROUTES[name]
@@ -228,6 +232,23 @@ def test_a_store_that_fails_is_said_without_a_word_about_it(
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5") and "secret" not in answer.text
     monkeypatch.setattr("workbench.http.api.serving.bearer_of", fail)
     assert client.get(f"{ROOT}/campaigns", headers=bearer(secret)).status_code == 503
+
+
+@pytest.mark.slow
+def test_the_whole_server_answers_beside_its_pages(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    store = Store(f"sqlite:///{home / 'workbench.sqlite3'}")
+    migrate(store)
+    secret = secret_of(store, make_people(store)["res"], "write")
+    with serve(home) as url, Client(url, secret) as client:
+        assert client.get("/me")["name"] == "res"
+        assert client.post("/campaigns", {"name": "Live", "domain": "music"})["id"] == 1
+        files = [("big.txt", b"".join(b"Sentence number %d is here .\n" % number for number in range(9_000)))]
+        imported = client.import_files(1, files, preannotate=False)  # large enough for a process of its own
+        assert imported["added"] == 9_000
+        assert client.get("/campaigns/1")["sentences"] == 9_000
+    store.close()
 
 
 def test_an_error_of_ours_is_logged_and_not_shown(

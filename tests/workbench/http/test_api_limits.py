@@ -314,6 +314,7 @@ def test_page_escapes_what_routes_say() -> None:
     assert "<b>" not in text and "<i>" not in text and "&lt;b&gt;" in text
 
 
+@pytest.mark.slow
 def test_the_web_process_has_no_model_in_memory() -> None:
     code = "import sys, app; from workbench.http.api.declared import routes; routes()\nprint('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
