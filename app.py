@@ -1,4 +1,4 @@
-"""The ASGI entry point: Streamlit behind the gate, with the routes for sign-in, health, saves and browser parts."""
+"""The ASGI entry point: Streamlit behind the gate, with the routes of sign-in, health, saves, API and parts."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime import get_instance
 
 from workbench.http import parts
+from workbench.http.api.serving import Api
 from workbench.http.beside import Beside
 from workbench.http.gate import Gate
 from workbench.http.routes import Accounts
@@ -68,6 +69,12 @@ def _held_uploads(session: str, files: Sequence[str]) -> list[str]:
 app = st.App(
     _PAGES / "main.py",
     lifespan=_lifespan,
-    routes=[*Accounts(_SETTINGS).routes(), *Saves(_SETTINGS).routes(), *Beside(_SETTINGS).routes(), *parts.routes()],
+    routes=[
+        *Accounts(_SETTINGS).routes(),
+        *Saves(_SETTINGS).routes(),
+        *Beside(_SETTINGS).routes(),
+        *Api(_SETTINGS).routes(),
+        *parts.routes(),
+    ],
     middleware=[Middleware(Gate, settings=_SETTINGS, farewell=_farewell(), held=_held_uploads)],
 )

@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 _KINDS = {
     "int": "a whole number", "float": "a number", "bool": "true or false", "string": "a text", "list": "a list",
-    "tuple": "a list", "dict": "an object", "mapping": "an object", "dataclass": "an object", "none": "nothing",
+    "tuple": "a list", "dict": "an object", "mapping": "an object", "dataclass": "an object", "model": "an object",
+    "none": "nothing",
 }  # fmt: skip
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 
@@ -101,7 +102,8 @@ def _problem(error: ValidationError, kind: type[Any], what: str) -> str:
     if type_ in ("missing", "missing_argument"):
         return f"{name} is missing."
     if type_ in _UNKNOWN_KEY:
-        known = f"; valid are {', '.join(spec.name for spec in fields(kind))}" if is_dataclass(kind) else ""
+        valid = [spec.name for spec in fields(kind)] if is_dataclass(kind) else list(getattr(kind, "model_fields", ()))
+        known = f"; valid are {', '.join(valid) or 'none'}" if valid or is_dataclass(kind) else ""
         return f"{name} is no key of {what}{known if len(first['loc']) == 1 else ''}."
     if type_ == "json_invalid":
         return f"{what} is not JSON: {context['error']}."

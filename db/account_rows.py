@@ -1,14 +1,15 @@
-"""Store functions of accounts: people, browser sessions and sign-in attempts."""
+"""Store functions of accounts: people, browser sessions, sign-in attempts, tokens of the API and its kept replies."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable
+from typing import Any, cast
 
 import sqlalchemy as sa
 
-from db.engine import Session
-from db.tables import LoginAttempt, LoginSession, User
+from db.engine import Session, insert_new
+from db.tables import ApiReply, ApiToken, LoginAttempt, LoginSession, User
 from db.types import now
 
 
@@ -128,3 +129,75 @@ def forget_old(session: Session, *, failures_before: dt.datetime, others_before:
     )
     for statement in statements:
         session.execute(statement.execution_options(synchronize_session=False))
+
+
+_TOKEN = sa.select(ApiToken).where(ApiToken.secret_hash == sa.bindparam("secret_hash"))
+
+
+def valid_token(session: Session, *, secret_hash: str) -> ApiToken | None:
+    """Return a token with its person, if it is neither expired nor revoked and the account is active."""
+    token = session.scalar(_TOKEN, {"secret_hash": secret_hash})
+    if token is None or token.revoked_at is not None or token.expires_at <= now() or not token.user.active:
+        return None
+    return token
+
+
+def add_token(
+    session: Session, *, user_id: int, name: str, secret_hash: str, scope: str, expires_at: dt.datetime
+) -> ApiToken:
+    token = ApiToken(user_id=user_id, name=name, secret_hash=secret_hash, scope=scope, expires_at=expires_at)
+    session.add(token)
+    session.flush()
+    return token
+
+
+def token(session: Session, token_id: int) -> ApiToken | None:
+    return session.get(ApiToken, token_id)
+
+
+def tokens_of(session: Session, *, user_id: int) -> list[ApiToken]:
+    """Return a person's tokens, those revoked and expired too, newest first."""
+    return list(session.scalars(sa.select(ApiToken).where(ApiToken.user_id == user_id).order_by(ApiToken.id.desc())))
+
+
+def token_used(session: Session, *, token_id: int) -> None:
+    _quietly(session, sa.update(ApiToken).where(ApiToken.id == token_id).values(last_used_at=now()))
+
+
+def revoke_tokens(session: Session, *, user_id: int, token_id: int | None = None) -> None:
+    """Revoke a person's tokens, or one of them."""
+    query = sa.update(ApiToken).where(ApiToken.user_id == user_id, ApiToken.revoked_at.is_(None))
+    if token_id is not None:
+        query = query.where(ApiToken.id == token_id)
+    _quietly(session, query.values(revoked_at=now()))
+
+
+def reply(session: Session, *, token_id: int, key: str) -> ApiReply | None:
+    """Return what was kept under an idempotency key of a token."""
+    return session.scalar(sa.select(ApiReply).where(ApiReply.token_id == token_id, ApiReply.key == key))
+
+
+def claim_reply(session: Session, *, token_id: int, key: str, request_hash: str) -> bool:
+    """Reserve a key for a request that is about to be carried out; False if the key is in use."""
+    row = {"token_id": token_id, "key": key, "request_hash": request_hash, "body": "", "created_at": now()}
+    return insert_new(session, ApiReply, row, keys=["token_id", "key"])
+
+
+def keep_reply(session: Session, *, token_id: int, key: str, status: int, body: str) -> None:
+    where = (ApiReply.token_id == token_id, ApiReply.key == key)
+    _quietly(session, sa.update(ApiReply).where(*where).values(status=status, body=body))
+
+
+def drop_reply(session: Session, *, token_id: int, key: str) -> None:
+    """Free a key whose request was refused."""
+    _quietly(session, sa.delete(ApiReply).where(ApiReply.token_id == token_id, ApiReply.key == key))
+
+
+def forget_replies(session: Session, *, before: dt.datetime) -> None:
+    _quietly(session, sa.delete(ApiReply).where(ApiReply.created_at < before))
+
+
+def _quietly(session: Session, statement: sa.Update | sa.Delete) -> int:
+    """Run a statement that no object in the session has to hear of; return how many rows it touched."""
+    done = session.execute(statement.execution_options(synchronize_session=False))
+    return cast(sa.CursorResult[Any], done).rowcount

@@ -83,8 +83,12 @@ def filled(session: Session) -> list[str]:
 
 
 def forget_processes(session: Session) -> None:
-    """Delete signed-in browsers and workers, which belong to the server they were on."""
-    for table in (tables.LoginSession.__table__, training_tables.WorkerRow.__table__):
+    """Delete signed-in browsers and workers, which belong to the server they were on, and tokens of the API.
+
+    A token that was revoked after a backup must not be valid again where that is restored.
+    """
+    gone = (tables.LoginSession, tables.ApiReply, tables.ApiToken, training_tables.WorkerRow)
+    for table in (row.__table__ for row in gone):
         session.execute(sa.delete(table))  # type: ignore[arg-type]
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -35,6 +35,7 @@ __all__ = [
     "copied_if_read_only",
     "dangling_rows",
     "in_byte_order",
+    "insert_new",
     "integrity_problems",
     "is_postgres",
     "lock_rows",
@@ -273,6 +274,13 @@ def upsert(
     else:
         statement = statement.on_conflict_do_nothing(index_elements=list(keys))
     session.execute(statement, [dict(row) for row in rows])
+
+
+def insert_new(session: Session, table: type[Any], row: Mapping[str, Any], *, keys: Sequence[str]) -> bool:
+    """Insert a row unless `keys` already exist; return whether it was inserted, also where two do so at a time."""
+    make = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
+    statement = make(table).values(**row).on_conflict_do_nothing(index_elements=list(keys))
+    return cast(sa.CursorResult[Any], session.execute(statement)).rowcount == 1
 
 
 def lock_rows(statement: sa.Select[Any]) -> sa.Select[Any]:

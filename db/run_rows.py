@@ -29,6 +29,11 @@ def get(session: Session, run_id: int) -> Run | None:
     return session.get(Run, run_id, options=_with_sources())
 
 
+def get_bare(session: Session, run_id: int) -> Run | None:
+    """Return a run by id without its result, which is large, and without what it was trained on."""
+    return session.get(Run, run_id, options=[defer(Run.result)])
+
+
 def listed(
     session: Session,
     *,
@@ -36,9 +41,10 @@ def listed(
     dataset_id: int | None = None,
     group_id: str | None = None,
     states: Sequence[str] = (),
+    before: int | None = None,
     limit: int = 1000,
 ) -> list[Run]:
-    """Return runs without their results, newest first."""
+    """Return runs without their results, newest first; those with ids below `before` if it is given."""
     query = sa.select(Run).options(*_with_sources(), defer(Run.result)).order_by(Run.id.desc()).limit(limit)
     if campaign_id is not None:
         query = query.where(Run.campaign_id == campaign_id)
@@ -48,6 +54,8 @@ def listed(
         query = query.where(Run.group_id == group_id)
     if states:
         query = query.where(Run.state.in_(states))
+    if before is not None:
+        query = query.where(Run.id < before)
     return list(session.scalars(query))
 
 
@@ -132,15 +140,17 @@ def finish(session: Session, run_id: int, state: str, *, error: str | None = Non
     session.execute(statement.execution_options(synchronize_session=False))
 
 
-def best_done(session: Session, *, campaign_id: int) -> Run | None:
+def best_done(session: Session, *, campaign_id: int, bare: bool = False) -> Run | None:
     """Return the campaign's run whose checkpoint should score its pool: the best on dev of the newest snapshot.
 
-    Runs on all of a snapshot's sentences come before those on a part of it.
+    Runs on all of a snapshot's sentences come before those on a part of it. `bare`: without its result.
     """
     query = sa.select(Run).where(Run.campaign_id == campaign_id, Run.state == "done", Run.checkpoint.is_not(None))
     whole = sa.case((Run.size.is_(None), 0), else_=1)
     known = sa.case((Run.dev_f1.is_(None), 1), else_=0)
     query = query.order_by(Run.snapshot_id.desc().nulls_last(), whole, known, Run.dev_f1.desc(), Run.id.desc())
+    if bare:
+        query = query.options(defer(Run.result))
     return session.scalars(query.limit(1)).first()
 
 

@@ -20,6 +20,8 @@ CHOICES = ("first", "second", "none", "other")
 ASKED = ("both", "first", "second")
 """Whom a question asks."""
 ORIGINS = ("person", "import")
+TOKEN_SCOPES = ("read", "write", "train")
+"""What a token of the API may do; each includes those before it."""
 
 
 def _id() -> Mapped[int]:
@@ -71,6 +73,42 @@ class LoginAttempt(Base):
     address: Mapped[str] = mapped_column(index=True)
     at: Mapped[dt.datetime] = mapped_column(default=now, index=True)
     succeeded: Mapped[bool]
+
+
+class ApiToken(Base):
+    """A person's token for the API; only the SHA-256 of its secret is kept."""
+
+    __tablename__ = "api_token"
+    __table_args__ = (one_of("scope", TOKEN_SCOPES, "scope"),)
+
+    id: Mapped[int] = _id()
+    user_id: Mapped[int] = _owned("user_account.id")
+    name: Mapped[str]
+    secret_hash: Mapped[str] = mapped_column(unique=True)
+    scope: Mapped[str]
+    created_at: Mapped[dt.datetime] = mapped_column(default=now)
+    expires_at: Mapped[dt.datetime]
+    revoked_at: Mapped[dt.datetime | None]
+    last_used_at: Mapped[dt.datetime | None]
+    """To the minute."""
+    user: Mapped[User] = relationship(lazy="joined")
+
+
+class ApiReply(Base):
+    """What the API answered to a request with an idempotency key, so that a repeated one is not carried out again."""
+
+    __tablename__ = "api_reply"
+    __table_args__ = (sa.UniqueConstraint("token_id", "key"),)
+
+    id: Mapped[int] = _id()
+    token_id: Mapped[int] = _owned("api_token.id")
+    key: Mapped[str]
+    request_hash: Mapped[str]
+    """SHA-256 of method, path, parameters and body."""
+    status: Mapped[int | None]
+    """None until the request was carried out."""
+    body: Mapped[str] = mapped_column(default="")
+    created_at: Mapped[dt.datetime] = mapped_column(default=now, index=True)
 
 
 class DomainRow(Base):

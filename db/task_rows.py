@@ -266,3 +266,23 @@ def release_untouched(session: Session, *, campaign_id: int, user_id: int, stage
             sa.update(Task).where(Task.id.in_(untouched)).values(state="open", leased_to=None, lease_expires=None)
         )
     return len(untouched)
+
+
+def listed(
+    session: Session, campaign_id: int, *, stage: str | None, state: str | None, after: int, limit: int
+) -> list[tuple[Task, str, str | None, str | None]]:
+    """Return a campaign's tasks with ids above `after`: with the sentence's own id, its holder, and who did it."""
+    holder, doer = aliased(User), aliased(User)
+    query = (
+        sa.select(Task, SentenceRow.external_id, holder.display_name, doer.display_name)
+        .join(SentenceRow, SentenceRow.id == Task.sentence_id)
+        .outerjoin(holder, holder.id == Task.leased_to)
+        .outerjoin(doer, doer.id == Task.done_by)
+        .where(Task.campaign_id == campaign_id, Task.id > after)
+    )
+    if stage is not None:
+        query = query.where(Task.stage == stage)
+    if state is not None:
+        query = query.where(Task.state == state)
+    rows = session.execute(query.order_by(Task.id).limit(limit))
+    return [(task, external_id, held_by, done_by) for task, external_id, held_by, done_by in rows]

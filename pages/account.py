@@ -1,4 +1,4 @@
-"""My account: display name, password, and signing out everywhere."""
+"""My account: display name, password, signing out everywhere, and tokens for the API."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import streamlit as st
 
 from pages import shell
 from pages.components.marked_text import as_text
-from workbench.accounts import accounts
+from workbench.accounts import accounts, tokens
 from workbench.accounts.roles import ROLE_TASKS
 
 actor = shell.signed_in()
 shell.header(
     "My account",
-    "Your name as others see it, your password, and the browsers you are signed in on.",
+    "Your name as others see it, your password, the browsers you are signed in on, and tokens for programs.",
     help="Changing the password signs out your other browsers. Only an admin changes your role.",
 )
 st.markdown(f"Account name **{as_text(actor.name)}** · role **{actor.role}** ({ROLE_TASKS[actor.role]})")
@@ -43,3 +43,45 @@ if st.button("Sign out my other browsers"):
     with shell.shown_errors():
         accounts.sign_out_everywhere(shell.store(), actor, actor.id, keep_token=shell.session_token())
         st.success("All other browsers are signed out.")
+
+st.subheader("Tokens for programs")
+st.markdown(
+    "A program that calls the [API](/api/v1/) sends a token. It acts as you, within the token's scope, and never with "
+    "more rights than you have at that moment."
+)
+with st.container(width=440), st.form("token", border=False, clear_on_submit=True):
+    token_name = st.text_input("Name of the token", max_chars=80, placeholder="notebook on my laptop")
+    scope = st.selectbox("Scope", tokens.SCOPES, format_func=lambda name: f"{name}: {tokens.SCOPE_WORDS[name]}")
+    days = st.number_input("Days until it expires", 1, tokens.MOST_DAYS, tokens.USUAL_DAYS)
+    if st.form_submit_button("Make a token"):
+        with shell.shown_errors():
+            made = tokens.create_token(shell.store(), actor, name=token_name, scope=scope, days=int(days))
+            st.success("Copy the token now; it is not shown again.")
+            st.code(made.secret, language=None)
+
+with shell.shown_errors():
+    mine = tokens.list_tokens(shell.store(), actor)
+    valid = {token.id: token for token in mine if token.state == "valid"}
+    if mine:
+        st.dataframe(
+            {
+                "Number": [token.id for token in mine],
+                "Name": [token.name for token in mine],
+                "Scope": [token.scope for token in mine],
+                "State": [token.state for token in mine],
+                "Expires (UTC)": [f"{token.expires_at:%Y-%m-%d}" for token in mine],
+                "Last used (UTC)": [
+                    f"{token.last_used_at:%Y-%m-%d %H:%M}" if token.last_used_at else "never" for token in mine
+                ],
+            },
+            hide_index=True,
+        )
+    if valid:
+        with st.container(width=440), st.form("revoke", border=False):
+            chosen = st.selectbox(
+                "Token to revoke", list(valid), format_func=lambda number: f"{number}: {valid[number].name}"
+            )
+            if st.form_submit_button("Revoke it"):
+                tokens.revoke_token(shell.store(), actor, chosen)
+                shell.note(f"Token {chosen} is revoked; programs that use it are refused from now on.")
+                st.rerun()

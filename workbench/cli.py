@@ -26,6 +26,7 @@ from workbench.commands import (
     rounds,
     server,
     studies,
+    tokens,
     training,
 )
 
@@ -50,6 +51,7 @@ app.add_typer(people.app, name="user")
 app.add_typer(label_review.app, name="second-look")
 app.add_typer(outside.app, name="outside")
 app.add_typer(studies.app, name="study")
+app.add_typer(tokens.app, name="token")
 app.add_typer(data.datasets, name="dataset")
 
 

@@ -25,6 +25,9 @@ class Settings(BaseSettings):
     port: int = Field(default=8501, ge=1, le=65535, description="port the web app listens on")
     session_hours: float = Field(default=12.0, gt=0, description="hours until a sign-in expires")
     secure_cookie: bool = Field(default=False, description="send the session cookie over HTTPS only")
+    api_per_minute: int = Field(
+        default=600, ge=1, le=1_000_000, description="requests that one token of the API may make in a minute"
+    )
     data: Path | None = Field(
         default=None, description="folder with the corpora that studies read, one folder per corpus"
     )

@@ -160,13 +160,15 @@ class Predictor:
     @contextmanager
     def evaluating(self) -> Iterator[None]:
         """Put the model into evaluation mode without gradients; restore its mode at the end."""
-        training = self.model.training
-        self.model.eval()
+        training = [module for module in self.model.modules() if module.training]
+        if training:
+            self.model.eval()
         try:
             with torch.inference_mode():
                 yield
         finally:
-            self.model.train(training)
+            for module in training:
+                module.training = True
 
     def batches(self, windows: Sequence[Window], batch_size: int) -> Iterator[tuple[list[int], Batch]]:
         """Yield batches of windows of similar length, with the windows' indices."""

@@ -12,7 +12,7 @@ from pages import shell
 from pages.main import SECTIONS
 from tests.support import builders
 from tests.support.screens import PAGES, open_screen
-from workbench.accounts import accounts, passwords, sign_in
+from workbench.accounts import accounts, passwords, sign_in, tokens
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import EVERYONE
 from workbench.campaigns import campaigns
@@ -335,3 +335,15 @@ def test_adjudicate_shows_every_expert_the_open_questions_and_closes_them(
     assert "Eva asked both annotators: A stage name?" in words(screen)
     assert "asked both" not in words(press(screen, "Close without more answers"))
     assert adjudication.open_questions(store, other, campaign) == ()
+
+
+def test_token_is_made_shown_once_and_revoked(monkeypatch: pytest.MonkeyPatch, store: Store, people: People) -> None:
+    screen = open_screen(monkeypatch, store, "account", people["ann1"])
+    next(field for field in screen.text_input if field.label == "Name of the token").set_value("<b>note</b>book")
+    shown = words(press(screen, "Make a token"))
+    assert "crossner_" in shown and "not shown again" in shown
+    (made,) = tokens.list_tokens(store, people["ann1"])
+    assert (made.name, made.scope, made.state) == ("<b>note</b>book", "read", "valid")
+    assert "crossner_" not in words(open_screen(monkeypatch, store, "account", people["ann1"]))
+    press(screen, "Revoke it")
+    assert tokens.list_tokens(store, people["ann1"])[0].state == "revoked"

@@ -188,7 +188,8 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
         "splits": {"train": ("t.jsonl", as_jsonl(own_sentences(2)))}, "stage": "annotate", "strategies": ["longest"],
         "strategy": "longest", "suggestions": {}, "surface": "Ada", "task_ids": [ids["gold"]],
         "target": folder / uuid.uuid4().hex,
-        "task_id": ids["gold"], "text": "Ada", "token": "none", "user_id": actor.id, "user_ids": ids["users"],
+        "task_id": ids["gold"], "text": "Ada", "token": "none", "token_id": 1,
+        "user_id": actor.id, "user_ids": ids["users"],
         "search": Search(text="sang"), "type": "band", "hashes": (),
         "values": {}, "config": {}, "which": "gold", "toml_text": OWN_DOMAIN,
     }  # fmt: skip
@@ -222,6 +223,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "runs.adaptation.start_few_shot": {"snapshot_id": lambda scene: scene.ids["snapshot"].id},
     "runs.encoders.start_dapt": {"name": "new", "dataset": "own"},
     "runs.encoders.start_entity_tagging": {"name": "new", "dataset": "own"},
+    "runs.predicting.predict": {"run_id": lambda scene: scene.ids["run"]},
     "runs.studies.start_study": {"data": lambda scene: scene.file.parent},
     "runs.studies.study_file": {"name": "table.md"},
     "runs.simulations.get_play": {"job_id": lambda scene: scene.ids["play"]},

@@ -19,9 +19,12 @@ def enter(session: Session, actor: Actor, campaign_id: int, *roles: str) -> tupl
     return _entered(session, actor, campaign_id, roles, lock=False)
 
 
-def enter_run(session: Session, actor: Actor, run_id: int, *roles: str) -> Run:
-    """Return a run that the actor may see, one of a campaign as `enter` decides; raise NotAllowed or NotFound."""
-    run = run_rows.get(session, run_id)
+def enter_run(session: Session, actor: Actor, run_id: int, *roles: str, bare: bool = False) -> Run:
+    """Return a run that the actor may see, one of a campaign as `enter` decides; raise NotAllowed or NotFound.
+
+    `bare`: without its result and what it was trained on.
+    """
+    run = run_rows.get_bare(session, run_id) if bare else run_rows.get(session, run_id)
     if run is None:
         raise NotFound(f"There is no run {run_id}.")
     if run.campaign_id is not None:

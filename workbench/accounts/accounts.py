@@ -126,13 +126,14 @@ def set_role(store: Store, actor: Actor, user_id: int, role: str) -> None:
 
 
 def set_active(store: Store, actor: Actor, user_id: int, active: bool) -> None:
-    """Open or close an account; closing signs the person out everywhere, their work stays."""
+    """Open or close an account; closing signs the person out everywhere and revokes their tokens, their work stays."""
     require(actor, "admin")
     with store.write() as session:
         user = _managed(session, actor, user_id)
         if not active:
             _keep_an_admin(session, user)
             account_rows.revoke_sessions_of(session, user_id=user.id)
+            account_rows.revoke_tokens(session, user_id=user.id)
         user.active = active
 
 
@@ -144,7 +145,7 @@ def set_display_name(store: Store, actor: Actor, user_id: int, display_name: str
 
 
 def set_password(store: Store, actor: Actor, user_id: int, password: str) -> None:
-    """Give a person a new password and sign them out everywhere; for admins."""
+    """Give a person a new password, sign them out everywhere and revoke their tokens; for admins."""
     require(actor, "admin")
     passwords.check_strength(password)
     hashed = passwords.hash_password(password)
@@ -152,6 +153,7 @@ def set_password(store: Store, actor: Actor, user_id: int, password: str) -> Non
         user = _managed(session, actor, user_id)
         user.password_hash = hashed
         account_rows.revoke_sessions_of(session, user_id=user.id)
+        account_rows.revoke_tokens(session, user_id=user.id)
 
 
 def change_password(store: Store, actor: Actor, *, present: str, new: str, token: str) -> None:

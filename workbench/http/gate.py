@@ -1,4 +1,4 @@
-"""The gate: nothing behind it, page, file or websocket, answers a request without a valid session."""
+"""The gate: nothing behind it, page, file or websocket, answers a request without a valid session or token."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 
 OPEN = {"/auth/login": ("GET", "HEAD", "POST"), "/health": ("GET", "HEAD")}
 """All that is open without a session: exact path and methods."""
+
+API = "/api/"
+"""Paths of the API, which are answered by token; a cookie opens its documents alone (`workbench.http.api.serving`)."""
 
 SIGNED_OUT = 4401
 """Close code of a websocket whose session ended."""
@@ -93,6 +96,9 @@ class Gate:
         return next((actor for actor in named if actor is not None), None)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"].startswith(API):  # no browser sends a token by itself, so another site cannot either
+            await self.app(scope, receive, send)
+            return
         connection = HTTPConnection(scope)
         if scope["method"] not in _SAFE and not same_origin(connection.headers, required=False):
             await PlainTextResponse("This request came from another site and was refused.", 403)(scope, receive, send)

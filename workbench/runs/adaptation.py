@@ -221,9 +221,10 @@ def list_runs(
     dataset_id: int | None = None,
     group_id: str | None = None,
     states: Sequence[str] = (),
+    before: int | None = None,
     limit: int = 1000,
 ) -> tuple[RunView, ...]:
-    """Return runs, newest first: a campaign's, a data set's, a curve's, or all."""
+    """Return runs, newest first: a campaign's, a data set's, a curve's, or all; those with numbers below `before`."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         if campaign_id is not None:
@@ -233,7 +234,13 @@ def list_runs(
         else:
             fresh(session, actor, *KEEPERS)
         rows = run_rows.listed(
-            session, campaign_id=campaign_id, dataset_id=dataset_id, group_id=group_id, states=states, limit=limit
+            session,
+            campaign_id=campaign_id,
+            dataset_id=dataset_id,
+            group_id=group_id,
+            states=states,
+            before=before,
+            limit=limit,
         )
         ids = [row.id for row in rows]
         jobs, awaited = job_rows.for_runs(session, ids), job_rows.awaited_by(session, ids)

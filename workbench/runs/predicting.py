@@ -1,21 +1,26 @@
-"""Use a trained checkpoint: find it, check that it fits a campaign, tag the sentences of a file with it."""
+"""Use a trained checkpoint: find it, check that it fits a campaign, tag a file or some sentences with it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossner_core.domains import Domain
 from crossner_core.domains.texts import texts_of
-from crossner_core.errors import CheckpointError
+from crossner_core.errors import BadInput, CheckpointError, NotFound
 from crossner_core.formats import read_bytes, write
 from crossner_core.formats.base import Record
+from crossner_core.schema import Sentence, Suggestion
+from db import run_rows
 from db.engine import Store
 from db.training_tables import Run
-from workbench.accounts.access import enter_run
+from workbench.accounts.access import enter, enter_run
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
+from workbench.runs import warm_tagger
+from workbench.settings import settings_of
 
 if TYPE_CHECKING:
     from crossner_core.encoders.base import Encoder
@@ -82,6 +87,49 @@ def predictor_for(
             "this campaign, or one of the architecture 'type_aware', which reads what types mean."
         )
     return predictor, missing_types(predictor.types, domain.type_names, run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a run's tagger predicts in some sentences; `is_calibrated`: its probabilities were fitted to dev."""
+
+    run_id: int
+    is_calibrated: bool
+    suggestions: tuple[tuple[Suggestion, ...], ...]
+
+
+def predict(
+    store: Store,
+    actor: Actor,
+    sentences: Sequence[Sentence],
+    *,
+    run_id: int | None = None,
+    campaign_id: int | None = None,
+) -> Prediction:
+    """Return what a run's tagger, or the one that a campaign uses now, predicts in sentences; nothing is written.
+
+    A process of its own computes, and keeps the tagger for the next call. The campaign's is the best on dev of its
+    newest snapshot. Raises BadInput unless one of both is named, NotFound for a campaign without a model, and
+    CheckpointError if the checkpoint is missing or damaged. For researchers and admins.
+    """
+    require(actor, *KEEPERS)
+    if (run_id is None) == (campaign_id is None):
+        raise BadInput("Name either a run or a campaign whose model is to predict.")
+    with store.read() as session:
+        if run_id is not None:
+            run = enter_run(session, actor, run_id, *KEEPERS, bare=True)
+        else:
+            assert campaign_id is not None
+            enter(session, actor, campaign_id, *KEEPERS)
+            best = run_rows.best_done(session, campaign_id=campaign_id, bare=True)
+            if best is None:
+                raise NotFound(
+                    f"Campaign {campaign_id} has no model yet; train a run on all of its gold, or name a run."
+                )
+            run = best
+        folder, chosen = checkpoint_folder(run, settings_of(store).checkpoints), run.id
+    answer = warm_tagger.of(settings_of(store).worker_threads).predict(folder, sentences)
+    return Prediction(chosen, answer.is_calibrated, answer.suggestions)
 
 
 def tag_file(

@@ -335,3 +335,15 @@ def test_cli_move_takes_urls_and_files(run: Run, tmp_path: Path) -> None:
     assert code == 2 and "There is no store" in err and not (tmp_path / "none.sqlite3").exists()
     code, _, err = run("move", "mongo://x/y", str(target))
     assert code == 2 and "use sqlite or postgresql" in err
+
+
+def test_tokens_are_made_listed_and_revoked(run: Run) -> None:
+    with_admin(run)
+    code, secret, said = run("token", "create", "nightly job", "--scope", "write", "--days", "7")
+    assert code == 0 and secret.startswith("crossner_") and secret.count("\n") == 1 and "Token 1 of adm: write" in said
+    listed = ok(run("token", "list"))
+    assert "nightly job" in listed and "valid" in listed and "never" in listed and secret.strip() not in listed
+    assert ok(run("token", "revoke", "1")) == "Token 1 is revoked.\n" and "revoked" in ok(run("token", "list"))
+    code, out, err = run("token", "revoke", "7")
+    assert (code, out) == (2, "") and "no token 7" in err
+    assert run("token", "create", "x", "--days", "1000")[0] == 2

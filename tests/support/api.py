@@ -1,0 +1,55 @@
+"""The API on a real socket, behind the gate and without Streamlit, and tokens for people who call it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+
+from db.engine import Store
+from workbench.accounts import tokens
+from workbench.accounts.actors import Actor
+from workbench.client import Client
+from workbench.http.api.serving import Api
+from workbench.http.gate import Gate
+from workbench.http.server import listen
+from workbench.settings import Settings
+
+
+def settings_for(store: Store, home: Path, **changes: object) -> Settings:
+    """Return the settings of a server on a store."""
+    url = store.url.render_as_string(hide_password=False)
+    return Settings(home=home, database_url=url, **changes)  # type: ignore[arg-type]
+
+
+@contextmanager
+def serving(settings: Settings) -> Iterator[str]:
+    """Serve the API from a thread of this process and yield its address."""
+    app = Gate(Starlette(routes=Api(settings).routes()), settings=settings)
+    listening = listen("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", ws="none"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listening.close()
+
+
+def secret_of(store: Store, actor: Actor, scope: str = "train") -> str:
+    """Make a token for a person and return it."""
+    return tokens.create_token(store, actor, name="of a test", scope=scope, days=1).secret
+
+
+def client_of(url: str, store: Store, actor: Actor, scope: str = "train") -> Client:
+    """Return a client with a token of this person."""
+    return Client(url, secret_of(store, actor, scope), waits=0)

@@ -1,0 +1,360 @@
+"""Sentences and documents in, as files of any format; sentences and layers out, as JSON and as files."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from crossner_core.schema import Sentence, Span
+from workbench import out_of_process
+from workbench.accounts.roles import EVERYONE, KEEPERS, OVERSEERS
+from workbench.campaigns.campaigns import get_campaign
+from workbench.data import browsing, exchange, layers
+from workbench.data.searching import Search
+from workbench.http.api.declared import (
+    Answer,
+    Call,
+    File,
+    Files,
+    Id,
+    Inputs,
+    Page,
+    PageInputs,
+    cursor_of,
+    number_in,
+    part_of,
+    route,
+)
+
+Split = Literal["pool", "dev", "test"]
+Place = Literal["annotate", "check", "adjudicate", "gold", "parked"]
+Layer = Literal["first", "second", "gold", "suggestions"]
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+IMPORT_BYTES = exchange.MAX_BYTES
+
+
+class SentenceLine(Answer):
+    """A sentence in a list."""
+
+    id: int
+    external_id: str
+    """Its id as it was imported."""
+    text: str
+    split: Split
+    place: Place
+    """The stage at which it waits; `gold` or `parked`."""
+    suggestions: int
+
+
+class MarkedSpan(Answer):
+    """A span: tokens `[start, end)`, characters `[char_start, char_end)` of the sentence's text."""
+
+    start: int
+    end: int
+    char_start: int
+    char_end: int
+    type: str
+    text: str
+
+
+class LabelledText(Answer):
+    """A sentence of a layer with its spans."""
+
+    external_id: str
+    text: str
+    tokens: list[tuple[int, int]]
+    """Character offsets of the tokens."""
+    document: str | None
+    split: Split
+    spans: list[MarkedSpan]
+
+
+class Work(Answer):
+    """One person's work at one stage."""
+
+    layer: Literal["first", "second", "gold"]
+    who: str
+    state: str
+    imported: bool
+    when: dt.datetime
+    spans: list[MarkedSpan]
+    flagged: list[MarkedSpan]
+    """Spans of annotator 1 that annotator 2 doubts."""
+    note: str
+
+
+class SuggestedSpan(MarkedSpan):
+    """A suggestion with its source and its probability."""
+
+    source: str
+    probability: float
+
+
+class WholeSentence(Answer):
+    """A sentence with every layer."""
+
+    external_id: str
+    text: str
+    tokens: list[tuple[int, int]]
+    document: str | None
+    split: Split
+    place: Place
+    control: bool
+    """Its suggestions are withheld from annotators."""
+    blind: bool
+    """Annotator 2 annotates it without annotator 1's spans."""
+    meta: dict[str, Any]
+    work: list[Work]
+    suggestions: list[SuggestedSpan]
+
+
+class Layers(Answer):
+    """How many sentences each layer holds."""
+
+    first: int
+    second: int
+    gold: int
+    suggestions: int
+
+
+class Imported(Answer):
+    """Outcome of an import, in sentences."""
+
+    added: int
+    duplicates: int
+    """Sentences that the campaign had already; left out."""
+    gold: int
+    first: int
+    suggestions: int
+    format: str
+    problems: list[str]
+    """What was skipped, as file:line: reason."""
+    note: str
+    again: list[str]
+    """The first duplicates."""
+
+
+class SentencesAsked(PageInputs):
+    """Which sentences of a campaign; conditions that are left out do not narrow it."""
+
+    campaign: Id
+    text: Annotated[str, Field(max_length=200)] = ""
+    """A part of text or id; case does not matter."""
+    regex: bool = False
+    """`text` is a regular expression."""
+    place: Place | None = None
+    split: Split | None = None
+    type: Name | None = None
+    """An entity type."""
+    layer: Layer | None = None
+    """Where the type is looked for."""
+    source: Name | None = None
+    """A kind of source of suggestions, such as model."""
+    differ: Literal["any", "type", "boundary", "first", "second", "flagged"] | None = None
+    """How annotators 1 and 2 differ."""
+
+
+class OneSentence(Inputs):
+    """A sentence of a campaign."""
+
+    campaign: Id
+    sentence: Id
+
+
+class OneCampaign(Inputs):
+    """A campaign."""
+
+    campaign: Id
+
+
+class ImportAsked(Inputs):
+    """How the files are read, and what their annotation becomes."""
+
+    campaign: Id
+    format: Name | None = None
+    """Id of the format, such as conll or jsonl; without it, names and content decide."""
+    split: Split = "pool"
+    annotation: Literal["suggestions", "first", "gold", "none"] = "suggestions"
+    """What annotation in the files becomes: suggestions, the work of annotator 1, gold, or nothing."""
+    skip_bad: bool = False
+    """Import what is good although some is not."""
+    preannotate: bool = True
+    """Suggest in the new sentences, if the campaign wants suggestions."""
+    plain_split: Literal["lines", "paragraphs"] | None = None
+    """Plain text: a sentence a line, or paragraphs split into sentences."""
+
+
+class LayerAsked(PageInputs):
+    """A layer of a campaign."""
+
+    campaign: Id
+    layer: Layer
+    split: Split | None = None
+
+
+class ExportAsked(Inputs):
+    """A layer as a file; `sentences` are all, with the gold there is."""
+
+    campaign: Id
+    layer: Literal["first", "second", "gold", "suggestions", "sentences"]
+    format: Name = "jsonl"
+    """Id of the format; one that writes each document separately gives a zip."""
+    split: Split | None = None
+
+
+@route("GET", "/campaigns/{campaign}/sentences", scope="read", roles=EVERYONE, use=browsing.browse)
+def list_sentences(call: Call, inputs: SentencesAsked) -> Page[SentenceLine]:
+    """List the sentences of a campaign that match, in the order of the queue.
+
+    Annotators and experts find by their own work and by gold. If the queue is ordered anew between two pages, a
+    sentence may come twice or not at all; an export is of one moment.
+    """
+    offset = number_in(inputs.cursor)
+    search = Search(
+        text=inputs.text, regex=inputs.regex, place=inputs.place, split=inputs.split, type=inputs.type,
+        layer=inputs.layer, source=inputs.source, differ=inputs.differ,
+    )  # fmt: skip
+    matches = browsing.browse(call.store, call.actor, inputs.campaign, search, offset=offset, limit=inputs.limit)
+    end = offset + len(matches.lines)
+    after = cursor_of(end) if matches.lines and end < matches.total else None
+    return Page(items=[SentenceLine.model_validate(line) for line in matches.lines], next=after)
+
+
+@route("GET", "/campaigns/{campaign}/sentences/{sentence}", scope="read", roles=OVERSEERS, use=browsing.sentence_layers)
+def get_sentence(call: Call, inputs: OneSentence) -> WholeSentence:
+    """Get a sentence with every layer; an expert those of gold alone."""
+    view = browsing.sentence_layers(call.store, call.actor, inputs.campaign, inputs.sentence)
+    sentence = view.sentence
+    work = [
+        Work(
+            layer=part.layer,  # type: ignore[arg-type]
+            who=part.who,
+            state=part.state,
+            imported=part.imported,
+            when=part.when,
+            spans=marked(sentence, part.spans),
+            flagged=marked(sentence, part.flagged),
+            note=part.note,
+        )
+        for part in view.work
+    ]
+    suggested = [
+        SuggestedSpan(**span.model_dump(), source=suggestion.source, probability=suggestion.score)
+        for suggestion, span in zip(
+            view.suggestions, marked(sentence, (suggestion.span for suggestion in view.suggestions)), strict=True
+        )
+    ]
+    return WholeSentence(
+        external_id=sentence.id,
+        text=sentence.text,
+        tokens=offsets(sentence),
+        document=sentence.document,
+        split=view.split,  # type: ignore[arg-type]
+        place=view.place,  # type: ignore[arg-type]
+        control=view.control,
+        blind=view.blind,
+        meta=dict(view.meta),
+        work=work,
+        suggestions=suggested,
+    )
+
+
+@route(
+    "POST",
+    "/campaigns/{campaign}/sentences",
+    scope="write",
+    roles=KEEPERS,
+    use=exchange.import_files,
+    status=201,
+    creates=True,
+    slots="long",
+    most_bytes=IMPORT_BYTES,
+)
+def import_sentences(call: Call, inputs: ImportAsked, body: Files) -> Imported:
+    """Add the sentences and documents of files to a campaign: all, or with `skip_bad` all good ones, or none.
+
+    Files of a format of several files, such as brat's, come in one request. If one is rejected all are: `problems`
+    then says what is wrong as file:line: reason.
+    """
+    outcome = out_of_process.call(
+        exchange.import_files,
+        call.store,
+        call.actor,
+        inputs.campaign,
+        body.files,
+        format=inputs.format,
+        split=inputs.split,
+        annotation=inputs.annotation,
+        skip_bad=inputs.skip_bad,
+        preannotate=inputs.preannotate,
+        options={"split": inputs.plain_split} if inputs.plain_split else {},
+    )
+    return Imported.model_validate(outcome)
+
+
+@route("GET", "/campaigns/{campaign}/layers", scope="read", roles=KEEPERS, use=browsing.layer_counts)
+def count_layers(call: Call, inputs: OneCampaign) -> Layers:
+    """Say how many sentences each layer of a campaign holds."""
+    return Layers.model_validate(browsing.layer_counts(call.store, call.actor, inputs.campaign))
+
+
+@route("GET", "/campaigns/{campaign}/layers/{layer}", scope="read", roles=OVERSEERS, use=layers.layer, slots="long")
+def get_layer(call: Call, inputs: LayerAsked) -> Page[LabelledText]:
+    """Get the sentences of a layer with their spans: gold in the order it became gold, others in that of the queue."""
+    rows = layers.layer(call.store, call.actor, inputs.campaign, inputs.layer)
+    part, after = part_of([row for row in rows if inputs.split in (None, row[1])], inputs)
+    items = [
+        LabelledText(
+            external_id=item.sentence.id,
+            text=item.sentence.text,
+            tokens=offsets(item.sentence),
+            document=item.sentence.document,
+            split=split,  # type: ignore[arg-type]
+            spans=marked(item.sentence, item.spans),
+        )
+        for item, split in part
+    ]
+    return Page(items=items, next=after)
+
+
+@route(
+    "GET",
+    "/campaigns/{campaign}/layers/{layer}/export",
+    scope="read",
+    roles=KEEPERS,
+    use=exchange.export_layer,
+    slots="long",
+)
+def export_layer(call: Call, inputs: ExportAsked) -> File:
+    """Export a layer of a campaign, or all its sentences, as a file of any format."""
+    name = get_campaign(call.store, call.actor, inputs.campaign).name
+    data = exchange.export_layer(
+        call.store, call.actor, inputs.campaign, inputs.layer, format=inputs.format, split=inputs.split
+    )
+    return File(exchange.file_name(name, inputs.layer, inputs.format), data)
+
+
+def offsets(sentence: Sentence) -> list[tuple[int, int]]:
+    """Return the character offsets of a sentence's tokens."""
+    return [(token.start, token.end) for token in sentence.tokens]
+
+
+def marked(sentence: Sentence, spans: Iterable[Span] | Sequence[Span]) -> list[MarkedSpan]:
+    """Return spans with their characters and their text."""
+    views = []
+    for span in spans:
+        first, last = sentence.char_range(span.start, span.end)
+        views.append(
+            MarkedSpan(
+                start=span.start,
+                end=span.end,
+                char_start=first,
+                char_end=last,
+                type=span.type,
+                text=sentence.surface(span.start, span.end),
+            )
+        )
+    return views
