@@ -195,7 +195,7 @@ def training_data(cell: Cell, root: Path) -> TrainingData:
     data = data if needs_unlabelled(cell.recipe.setting) else replace(data, unlabelled=())
     if not (cell.gazetteer and cell.recipe.uses_gazetteer):
         return data
-    from crossner_core.simulation.running import asking
+    from crossner_core.gazetteer.asking import asking
     from crossner_core.training.settings.self_training.proposals import proposed_spans
 
     sentences = (*(item.sentence for item in data.train), *data.unlabelled)

@@ -243,13 +243,13 @@ def written_ids() -> tuple[str, ...]:
 
 def own_options(id: str) -> tuple[Field[Any], ...]:
     """The options of a format besides those that all have."""
-    shared = {one.name for one in fields(ReadOptions)}
-    return tuple(one for one in fields(get_format(id).options_type) if one.name not in shared)
+    shared = {option.name for option in fields(ReadOptions)}
+    return tuple(option for option in fields(get_format(id).options_type) if option.name not in shared)
 
 
 def options_from_text(id: str, given: Mapping[str, str]) -> dict[str, Any]:
     """Read a format's own options from text, lists cut at blanks; raise InvalidConfig naming those that there are."""
-    known = {one.name: one for one in own_options(id)}
+    known = {option.name: option for option in own_options(id)}
     made: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:

@@ -67,8 +67,8 @@ def read(files: Sequence[NamedFile], options: BratOptions) -> Iterator[Parsed]:
 
 def _configuration(path: PurePosixPath, data: Mapping[str, bytes]) -> str:
     """Return the configuration of a document's folder, or of one above it."""
-    found = next((name for folder in path.parents if (name := str(folder / CONFIGURATION)) in data), None)
-    return data[found].decode("utf-8", "replace") if found else ""
+    matched = next((name for folder in path.parents if (name := str(folder / CONFIGURATION)) in data), None)
+    return data[matched].decode("utf-8", "replace") if matched else ""
 
 
 def _document(stem: str, data: bytes, beside: bytes, configuration: str, options: BratOptions) -> Parsed:
@@ -81,10 +81,10 @@ def _document(stem: str, data: bytes, beside: bytes, configuration: str, options
         if not line.startswith("T"):
             losses[_OTHERS.get(line[0], "lines of an unknown kind")] += 1
             continue
-        if (found := _ENTITY.fullmatch(line)) is None:
+        if (matched := _ENTITY.fullmatch(line)) is None:
             problems.append(Problem(file, number, f"{clip(line)} is no entity: T1, tab, TYPE START END, tab, text."))
             continue
-        _, type, offsets, surface = found.groups()
+        _, type, offsets, surface = matched.groups()
         pieces = tuple((int(start), int(end)) for start, end in (pair.split() for pair in offsets.split(";")))
         inside = " ".join(source.text[start:end] for start, end in pieces)
         if options.check_surface and surface is not None and inside.split() != surface.split():

@@ -166,8 +166,8 @@ def _tag(misc: Mapping[str, str]) -> str:
 def _scheme(text: str) -> str:
     """Return the scheme of the tags of a whole file."""
     keys = "|".join(_TAGS)
-    found = re.findall(rf"(?:\t|\|)(?:{keys})=([^|\s]+)", text)
-    return detect_scheme([[tag for tag in found if is_tag(tag)]]) if found else "IOB2"
+    written_tags = re.findall(rf"(?:\t|\|)(?:{keys})=([^|\s]+)", text)
+    return detect_scheme([[tag for tag in written_tags if is_tag(tag)]]) if written_tags else "IOB2"
 
 
 def _type_field(declared: str | None) -> int:
@@ -181,30 +181,33 @@ def _brackets(made: _Open, value: str | None, here: Range, field: int) -> None:
     if not value:
         return
     made.annotated = True
-    at = 0
-    while at < len(value):
-        if value[at] == "(":
-            end = min((place for place in (value.find("(", at + 1), value.find(")", at + 1)) if place > 0), default=-1)
-            inner = value[at + 1 : end if end > 0 else len(value)]
+    position = 0
+    while position < len(value):
+        if value[position] == "(":
+            end = min(
+                (place for place in (value.find("(", position + 1), value.find(")", position + 1)) if place > 0),
+                default=-1,
+            )
+            inner = value[position + 1 : end if end > 0 else len(value)]
             parts = inner.split("-")
             group, type = parts[0], parts[field] if len(parts) > field else parts[0]
             if end > 0 and value[end] == ")":
                 made.marks.append(Mark((here,), type))
-                at = end + 1
+                position = end + 1
             else:
                 made.waiting.append((group, type, here[0]))
-                at = end if end > 0 else len(value)
+                position = end if end > 0 else len(value)
             continue
-        end = value.find(")", at)
-        group = value[at:end].split("-")[0] if end >= 0 else ""
+        end = value.find(")", position)
+        group = value[position:end].split("-")[0] if end >= 0 else ""
         number = next((n for n in range(len(made.waiting) - 1, -1, -1) if group in ("", made.waiting[n][0])), None)
         if end < 0 or number is None:
             made.losses["brackets of Entity that open nowhere"] += 1
-            at = len(value) if end < 0 else end + 1
+            position = len(value) if end < 0 else end + 1
             continue
         _, type, start = made.waiting.pop(number)
         made.marks.append(Mark(((start, here[1]),), type))
-        at = end + 1
+        position = end + 1
 
 
 def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:

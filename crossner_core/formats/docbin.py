@@ -65,7 +65,7 @@ def _document(doc: Any, number: int, name: str, options: DocBinOptions) -> Parse
     losses["relations"] += len(doc.user_data.get("relations", ())) if isinstance(doc.user_data, dict) else 0
     marks = [Mark(((span.start_char, span.end_char),), span.label_) for span in spans]
     tokens = [(token.idx, token.idx + len(token)) for token in doc if not token.is_space]
-    sentences = [(one.start_char, one.end_char) for one in doc.sents] if doc.has_annotation("SENT_START") else None
+    sentences = [(sent.start_char, sent.end_char) for sent in doc.sents] if doc.has_annotation("SENT_START") else None
     stem = str(PurePosixPath(name).with_suffix(""))
     called = doc.user_data.get(_NAME) if isinstance(doc.user_data, dict) else None
     text = Text(called if isinstance(called, str) else f"{stem}/{number}", doc.text, sentences, tokens)

@@ -24,19 +24,21 @@ def _entities(values: Mapping[str, Any], losses: Counter[str]) -> Entities:
     losses["relations"] += len(values.get("relations") or ())
     losses["comments"] += len(values.get("Comments") or values.get("comments") or ())
     if isinstance(values.get("entities"), list):
-        found = [offsets(item, "start_offset", "end_offset", "label", "entity") for item in values["entities"]]
-        return found, bool(found), None  # doccano writes an empty list where nobody has looked
+        entities = [offsets(item, "start_offset", "end_offset", "label", "entity") for item in values["entities"]]
+        return entities, bool(entities), None  # doccano writes an empty list where nobody has looked
     labels = values.get("label", values.get("labels"))
     if labels is None:
         return [], False, None
     if not isinstance(labels, list):
         raise BadInput(f"label must be a list of [start, end, type], not {clip(json.dumps(labels))}.")
-    found = []
+    entities = []
     for item in labels:
         if not isinstance(item, list) or len(item) != 3:
             raise BadInput(f"label holds {clip(json.dumps(item))}; write [start, end, type].")
-        found.append(offsets(dict(zip(("start", "end", "type"), item, strict=True)), "start", "end", "type", "label"))
-    return found, bool(found), None
+        entities.append(
+            offsets(dict(zip(("start", "end", "type"), item, strict=True)), "start", "end", "type", "label")
+        )
+    return entities, bool(entities), None
 
 
 def _line(document: Parsed, text: str, starts: list[int]) -> dict[str, Any]:

@@ -61,9 +61,9 @@ def read(files: Sequence[NamedFile], options: GateOptions) -> Iterator[Parsed]:
         text, nodes, sets = _parts(data, name)
         chosen = _chosen(sets, options, name)
         losses: Counter[str] = Counter()
-        for key, found in sets.items():
+        for key, marked in sets.items():
             kind = "marks of the original markup" if key == _MARKUP else "annotations of other sets"
-            losses[kind] += len(found) if key != chosen else 0
+            losses[kind] += len(marked) if key != chosen else 0
         marks, given = [], {"Sentence": list[tuple[int, int]](), "Token": list[tuple[int, int]]()}
         for each in sets.get(chosen, ()):
             try:
@@ -95,11 +95,11 @@ def _parts(data: bytes, name: str) -> tuple[str, dict[str, int], dict[str, list[
                 sets.setdefault(current, [])
             continue
         if element.tag == "TextWithNodes":
-            at = len(element.text or "")
+            offset = len(element.text or "")
             text.append(element.text or "")
             for node in element:
-                nodes[node.get("id", "")] = at
-                at += len(node.tail or "")
+                nodes[node.get("id", "")] = offset
+                offset += len(node.tail or "")
                 text.append(node.tail or "")
         elif element.tag == "Annotation":
             sets.setdefault(current, []).append(_annotation(element))
@@ -122,7 +122,9 @@ def _chosen(sets: dict[str, list[_Annotation]], options: GateOptions, name: str)
         if options.annotation_set not in sets:
             raise refused(name, 1, f"there is no annotation set {options.annotation_set!r}; there are {listed}")
         return options.annotation_set
-    useful = [key for key, found in sets.items() if key != _MARKUP and any(one.type not in _SEGMENTS for one in found)]
+    useful = [
+        key for key, marked in sets.items() if key != _MARKUP and any(mark.type not in _SEGMENTS for mark in marked)
+    ]
     if len(useful) > 1 and "" not in useful:
         raise refused(name, 1, f"entities are in the sets {', '.join(useful)}; choose one by the option annotation_set")
     return "" if "" in useful or not useful else useful[0]
@@ -133,27 +135,27 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
     for document in documents:
         count_links(document, losses)
         text, starts = text_of(document)
-        found: list[tuple[int, int, str]] = []
+        marked: list[tuple[int, int, str]] = []
         for record, start in zip(document.sentences, starts, strict=True):
-            found.append((start, start + len(record.sentence.text), "Sentence"))
-            found += [(start + token.start, start + token.end, "Token") for token in record.sentence.tokens]
+            marked.append((start, start + len(record.sentence.text), "Sentence"))
+            marked += [(start + token.start, start + token.end, "Token") for token in record.sentence.tokens]
         entities = list(entities_of(document, starts))
-        yield f"{document.name}.xml", _xml(document, fit_xml(text, losses), found, entities).encode()
+        yield f"{document.name}.xml", _xml(document, fit_xml(text, losses), marked, entities).encode()
 
 
 def _xml(
     document: Parsed, text: str, segments: Sequence[tuple[int, int, str]], entities: Sequence[tuple[int, int, str]]
 ) -> str:
     places = sorted({place for start, end, _ in (*segments, *entities) for place in (start, end)})
-    pieces, at = list[str](), 0
+    pieces, offset = list[str](), 0
     for place in places:
-        pieces.append(f'{_text(text[at:place])}<Node id="{place}"/>')
-        at = place
+        pieces.append(f'{_text(text[offset:place])}<Node id="{place}"/>')
+        offset = place
     chosen = document.layout.annotation_set if isinstance(document.layout, GateLayout) else ""
     named = f" Name={quoteattr(chosen)}" if chosen else ""
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>', '<GateDocument version="3">', "<GateDocumentFeatures/>",
-        f"<TextWithNodes>{''.join(pieces)}{_text(text[at:])}</TextWithNodes>", f"<AnnotationSet{named}>",
+        f"<TextWithNodes>{''.join(pieces)}{_text(text[offset:])}</TextWithNodes>", f"<AnnotationSet{named}>",
     ]  # fmt: skip
     for number, (start, end, type) in enumerate((*segments, *entities)):
         is_segment = number < len(segments)

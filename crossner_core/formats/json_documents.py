@@ -45,12 +45,12 @@ def reader(layout: type[Layout], entities: Callable[[Mapping[str, Any], Counter[
                     text = values.get("text") if isinstance(values, dict) else None
                     if not isinstance(text, str) or not text.strip():
                         raise BadInput(f"text must be a non-empty string, not {clip(json.dumps(text))}.")
-                    found, annotated, tokens = entities(values, losses)
+                    marked, annotated, tokens = entities(values, losses)
                 except BadInput as error:
                     bad.append(Problem(name, number, str(error)))
                     continue
                 called = document_name(values) or f"{stem}/{values.get('id', number)}"
-                marks = [Mark(((start, end),), type, number) for start, end, type in found]
+                marks = [Mark(((start, end),), type, number) for start, end, type in marked]
                 held, own = Text(called, text, tokens=tokens), layout(source.newline)
                 made = make_document(held, marks, options, own, file=name, annotated=annotated, losses=losses)
                 documents.append(made)
@@ -88,8 +88,8 @@ def offsets(item: Any, start: str, end: str, type: str, what: str) -> tuple[int,
 def document_name(values: Mapping[str, Any]) -> str:
     """Return the name of its document that an object of ours has beside its text, or in its metadata."""
     meta = values.get("meta")
-    found = values.get("document") or (meta.get("document") if isinstance(meta, dict) else None)
-    return found if isinstance(found, str) else ""
+    marked = values.get("document") or (meta.get("document") if isinstance(meta, dict) else None)
+    return marked if isinstance(marked, str) else ""
 
 
 def _is_whole(value: Any) -> bool:

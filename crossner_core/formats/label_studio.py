@@ -116,9 +116,9 @@ def _task(task: Mapping[str, Any], number: int, name: str, options: LabelStudioO
         raise BadInput(reason, (reason,))
     losses: Counter[str] = Counter()
     if data is task:  # the short export, JSON_MIN
-        found = task.get("label")
-        regions = [region for item in found or () if (region := _region(item, item)) is not None]
-        annotated = found is not None
+        labels = task.get("label")
+        regions = [region for item in labels or () if (region := _region(item, item)) is not None]
+        annotated = labels is not None
     else:
         results, annotated = _results(task, options.take, losses)
         regions = []
@@ -147,10 +147,10 @@ def _text(data: Mapping[str, Any], key: str) -> tuple[str, str | None]:
 
 def _results(task: Mapping[str, Any], take: str, losses: Counter[str]) -> tuple[list[Any], bool]:
     """Return the results that count and whether there are any; count the others by kind."""
-    people = [one for one in task.get("annotations") or task.get("completions") or () if isinstance(one, dict)]
-    kept = [one for one in people if not one.get("was_cancelled") and isinstance(one.get("result"), list)]
-    models = [one for one in task.get("predictions") or () if isinstance(one, dict)]
-    models = [one for one in models if isinstance(one.get("result"), list)]
+    people = [entry for entry in task.get("annotations") or task.get("completions") or () if isinstance(entry, dict)]
+    kept = [entry for entry in people if not entry.get("was_cancelled") and isinstance(entry.get("result"), list)]
+    models = [entry for entry in task.get("predictions") or () if isinstance(entry, dict)]
+    models = [entry for entry in models if isinstance(entry.get("result"), list)]
     losses["annotations that were cancelled"] += len(people) - len(kept)
     if take == "predictions":
         losses["annotations by people"] += len(kept)
@@ -158,14 +158,19 @@ def _results(task: Mapping[str, Any], take: str, losses: Counter[str]) -> tuple[
         return (models[-1]["result"], True) if models else ([], False)
     losses["predictions"] += len(models)
     losses["annotations by others"] += max(len(kept) - 1, 0)
-    best = next((one for one in kept if one.get("ground_truth")), kept[0] if kept else None)
+    best = next((entry for entry in kept if entry.get("ground_truth")), kept[0] if kept else None)
     return (best["result"], True) if best is not None else ([], False)
 
 
 def _region(value: Mapping[str, Any], item: Mapping[str, Any]) -> _Region | None:
     types = next((value[key] for key in _LABELS if isinstance(value.get(key), list)), None)
     start, end, text = value.get("start"), value.get("end"), value.get("text")
-    if not types or type(start) is not int or type(end) is not int or not all(isinstance(one, str) for one in types):
+    if (
+        not types
+        or type(start) is not int
+        or type(end) is not int
+        or not all(isinstance(entry, str) for entry in types)
+    ):
         return None
     return _Region(start, end, text if isinstance(text, str) else None, tuple(types))
 

@@ -58,7 +58,11 @@ def read(files: Sequence[NamedFile], options: ParquetOptions) -> Iterator[Parsed
         tags = _column(schema.names, options.tags_column, _TAGS, name, "tags") if _has_tags(schema, options) else ""
         names = _names(schema, tags, options, name) if tags else None
         rows, sequences = [], list[list[str]]()
-        columns = [one for one in (words, tags, "id", "document", "text") if one and one in schema.names]
+        columns = [
+            column_name
+            for column_name in (words, tags, "id", "document", "text")
+            if column_name and column_name in schema.names
+        ]
         for batch in table.iter_batches(4096, columns=columns, use_threads=False):
             rows += batch.to_pylist()
         problems, records = list[Problem](), list[Record]()
@@ -88,24 +92,30 @@ def read(files: Sequence[NamedFile], options: ParquetOptions) -> Iterator[Parsed
                 )
             except WorkbenchError as error:
                 problems.append(Problem(name, number, f"row {number}: {error}"))
-        others = [one for one in schema.names if one not in columns]
+        others = [column_name for column_name in schema.names if column_name not in columns]
         losses = Counter({f"columns not read ({', '.join(others)})": len(others)}) if others else Counter[str]()
         layout = ParquetLayout(type_map=dict(options.type_map), words_column=words, tags_column=tags or "ner_tags")
         yield Parsed(name, "parquet", tuple(records), tuple(problems), layout, losses)
 
 
-def _column(there: Sequence[str], chosen: str, usual: Sequence[str], name: str, what: str) -> str:
-    found = chosen if chosen in there else "" if chosen else next((one for one in usual if one in there), "")
-    if not found:
+def _column(present: Sequence[str], chosen: str, usual: Sequence[str], name: str, what: str) -> str:
+    known = (
+        chosen
+        if chosen in present
+        else ""
+        if chosen
+        else next((column_name for column_name in usual if column_name in present), "")
+    )
+    if not known:
         raise refused(
-            name, 1, f"no column holds {what}: {chosen or ' or '.join(usual)} is not among {', '.join(there)}; name it "
-            f"by the option {what}_column",
+            name, 1, f"no column holds {what}: {chosen or ' or '.join(usual)} is not among {', '.join(present)}; name "
+            f"it by the option {what}_column",
         )  # fmt: skip
-    return found
+    return known
 
 
 def _has_tags(schema: Any, options: ParquetOptions) -> bool:
-    return bool(options.tags_column) or any(one in schema.names for one in _TAGS)
+    return bool(options.tags_column) or any(column_name in schema.names for column_name in _TAGS)
 
 
 def _names(schema: Any, column: str, options: ParquetOptions, name: str) -> list[str] | None:
@@ -120,13 +130,13 @@ def _names(schema: Any, column: str, options: ParquetOptions, name: str) -> list
         return None
     if options.names:
         return list(options.names)
-    found = _declared((schema.metadata or {}).get(_KEY), column)
-    if found is None:
+    known = _declared((schema.metadata or {}).get(_KEY), column)
+    if known is None:
         raise refused(
             name, 1, f"the tags in {column} are numbers, and the file does not name them; give the names in order by "
             "the option names, such as O B-person I-person",
         )  # fmt: skip
-    return found
+    return known
 
 
 def _declared(metadata: bytes | None, column: str) -> list[str] | None:
@@ -138,7 +148,7 @@ def _declared(metadata: bytes | None, column: str) -> list[str] | None:
     except (LookupError, TypeError, ValueError, AttributeError):
         return None
     names = [names[key] for key in sorted(names, key=int)] if isinstance(names, dict) else names
-    return names if isinstance(names, list) and all(isinstance(one, str) for one in names) else None
+    return names if isinstance(names, list) and all(isinstance(column_name, str) for column_name in names) else None
 
 
 def _tags(values: Any, names: Sequence[str] | None, column: str) -> list[str]:
@@ -209,7 +219,12 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
             if record.spans is not None
             else None
             for record in records
-            for spans in [[Span(one.start, one.end, outer(one.type)) for one in record.spans or ()]]
+            for spans in [
+                [
+                    Span(column_name.start, column_name.end, outer(column_name.type))
+                    for column_name in record.spans or ()
+                ]
+            ]
         ]
         text, words = pa.string(), pa.list_(pa.string())
         columns = {

@@ -119,25 +119,25 @@ def text_of(document: Parsed) -> tuple[str, list[int]]:
     """Return a document's whole text, and where each of its sentences begins in it."""
     parts: list[str] = []
     starts: list[int] = []
-    at = 0
+    position = 0
     for record in document.sentences:
         notes = notes_of(record.sentence, document.format)
         before = notes.get("before", _GAP if parts else "")
         if parts and not before:  # another sentence stood between them
             before = _GAP if record.sentence.offset is None or not _follows(record, document, len(starts)) else ""
         parts += [before, record.sentence.text]
-        starts.append(at + len(before))
-        at = starts[-1] + len(record.sentence.text)
+        starts.append(position + len(before))
+        position = starts[-1] + len(record.sentence.text)
     tail = document.layout.newline if document.layout.tail is None else document.layout.tail
     return "".join([*parts, tail]), starts
 
 
 def entities_of(document: Parsed, starts: Sequence[int]) -> Iterator[tuple[int, int, str]]:
     """Yield the entities of a document as (start, end, type in its file), in code points of its text."""
-    for record, at in zip(document.sentences, starts, strict=True):
+    for record, position in zip(document.sentences, starts, strict=True):
         for span in record.spans or ():
             first, last = record.sentence.char_range(span.start, span.end)
-            yield at + first, at + last, document.layout.outer_type(span.type)
+            yield position + first, position + last, document.layout.outer_type(span.type)
 
 
 def fitting_type(type: str, unfit: re.Pattern[str], losses: Counter[str]) -> str:
@@ -171,8 +171,10 @@ class Utf16:
         """Return the code point at a unit; the second half of a character counts as the character after it."""
         if not self.astral:
             return unit
-        at = bisect.bisect_left(range(len(self.astral)), unit, key=lambda number: self.astral[number] + number + 1)
-        return unit - at
+        position = bisect.bisect_left(
+            range(len(self.astral)), unit, key=lambda number: self.astral[number] + number + 1
+        )
+        return unit - position
 
 
 class _Making:
@@ -252,15 +254,15 @@ class _Making:
             return given
         split, merged = split_sentences(self.text.text), list[Range]()
         crossing = sorted(mark.pieces[0] for mark in entities)
-        at = reach = 0
+        position = reach = 0
         for start, end in split:
             if merged and start < reach:
                 merged[-1] = (merged[-1][0], end)
             else:
                 merged.append((start, end))
-            while at < len(crossing) and crossing[at][0] < end:
-                reach = max(reach, crossing[at][1])
-                at += 1
+            while position < len(crossing) and crossing[position][0] < end:
+                reach = max(reach, crossing[position][1])
+                position += 1
         return merged
 
     def by_sentence(self, entities: Sequence[Mark], ranges: Sequence[Range]) -> list[list[Mark]]:
@@ -281,19 +283,21 @@ class _Making:
             return marks
         kept: list[Mark] = []
         taken: list[Range] = []
-        for mark in sorted(marks, key=lambda one: (one.pieces[0][0] - one.pieces[0][1], one.pieces[0][0], one.type)):
+        for mark in sorted(
+            marks, key=lambda each: (each.pieces[0][0] - each.pieces[0][1], each.pieces[0][0], each.type)
+        ):
             here = mark.pieces[0]
-            at = bisect.bisect_left(taken, here)
-            neighbours = [*taken[max(at - 1, 0) : at + 1]]
+            position = bisect.bisect_left(taken, here)
+            neighbours = [*taken[max(position - 1, 0) : position + 1]]
             if any(start < here[1] and here[0] < end for start, end in neighbours):
                 if any(other.pieces == mark.pieces and other.type == mark.type for other in kept):
                     self.losses[REPEATED] += 1
                 else:
                     self.not_held(OVERLAPPING, mark, f"it overlaps another; {FLAT}")
                 continue
-            taken.insert(at, here)
+            taken.insert(position, here)
             kept.append(mark)
-        return sorted(kept, key=lambda one: one.pieces)
+        return sorted(kept, key=lambda each: each.pieces)
 
     def sentence(
         self, number: int, start: int, end: int, marks: Sequence[Mark], meta: Mapping[str, Any]
@@ -310,8 +314,8 @@ class _Making:
         tokens = self._own_tokens(start, end)
         count = len(tokens)
         if not tokens:
-            found, count = tokenize_at_most(words, most)
-            tokens = [(token.start, token.end) for token in found]
+            kept_tokens, count = tokenize_at_most(words, most)
+            tokens = [(token.start, token.end) for token in kept_tokens]
         if not 0 < count <= most:
             self.problem(line, f"a sentence of {count:,} tokens; 1 to {most:,} are read.")
             return None
@@ -327,12 +331,12 @@ class _Making:
         if self.text.tokens is None:
             return []
         first, last = bisect.bisect_left(self.token_starts, start), bisect.bisect_left(self.token_starts, end)
-        found: list[Range] = []
+        kept_tokens: list[Range] = []
         for begin, stop in self.text.tokens[first:last]:
-            begin = max(begin, found[-1][1] + start) if found else begin
+            begin = max(begin, kept_tokens[-1][1] + start) if kept_tokens else begin
             if begin < min(stop, end) and self.text.text[begin : min(stop, end)].strip():
-                found.append((begin - start, min(stop, end) - start))
-        return found
+                kept_tokens.append((begin - start, min(stop, end) - start))
+        return kept_tokens
 
 
 def _without_space(text: str, start: int, end: int) -> Range:

@@ -145,9 +145,9 @@ def short_name(layer: str) -> str:
 
 def _layers(source: Source) -> tuple[list[_Layer], int]:
     """Read the header; return the layers and the line after it."""
-    found = _HEADER.fullmatch(source.lines[0].strip()) if source.lines else None
-    if found is None or found[1] not in ("3.2", "3.3"):
-        seen = f"version {clip(found[1])}" if found else f"the line {clip(source.lines[0] if source.lines else '')}"
+    header = _HEADER.fullmatch(source.lines[0].strip()) if source.lines else None
+    if header is None or header[1] not in ("3.2", "3.3"):
+        seen = f"version {clip(header[1])}" if header else f"the line {clip(source.lines[0] if source.lines else '')}"
         reason = f"{source.name}:1: {seen}; read are WebAnno TSV 3.2 and 3.3, which begin #FORMAT=WebAnno TSV 3.3."
         raise BadInput(reason, (reason,))
     layers, column = list[_Layer](), 3
@@ -166,8 +166,8 @@ def _table(
     source: Source, first: int, layers: Sequence[_Layer], chosen: tuple[str, str], problems: list[Problem]
 ) -> _Table:
     table, texts, opened = _Table(), list[str](), False
-    layer = next((one for one in layers if one.kind == "SP" and one.name == chosen[0]), None)
-    others = [one for one in layers if one is not layer]
+    layer = next((candidate for candidate in layers if candidate.kind == "SP" and candidate.name == chosen[0]), None)
+    others = [candidate for candidate in layers if candidate is not layer]
     column = layer.first + (layer.features.index(chosen[1]) if layer.features else 0) if layer else 0
     counted: set[tuple[str, str]] = set()
     for index in range(first, len(source.lines)):
@@ -186,13 +186,13 @@ def _table(
         here = int(place[1]), int(place[2])
         if not opened:
             text, opened = "\n".join(texts), True
-            at = max(text.find(cells[2]), text.find(_unescape(cells[2], _OF_TEXT)))
-            if at < 0 or not texts:
+            position = max(text.find(cells[2]), text.find(_unescape(cells[2], _OF_TEXT)))
+            if position < 0 or not texts:
                 problems.append(
                     Problem(source.name, index + 1, f"the token {clip(cells[2])} is not in {clip(text)} above it.")
                 )
                 continue
-            table.sentences.append((text, here[0] - Utf16.of(text).units(at)))
+            table.sentences.append((text, here[0] - Utf16.of(text).units(position)))
         if unit[3] is None:
             table.tokens.append(here)
         if layer is not None and column < len(cells):
@@ -220,14 +220,14 @@ def _add(table: _Table, value: str, here: Range, line: int, nameless: str) -> No
 
 def _text(sentences: Sequence[tuple[str, int]]) -> tuple[str, list[Range]]:
     """Return the document's text, and where its sentences are in UTF-16 units."""
-    parts, places, at = list[str](), list[Range](), 0
+    parts, places, position = list[str](), list[Range](), 0
     for text, start in sentences:
-        gap = max(start - at, 0)
-        parts += [("\n" + " " * (gap - 1)) if gap and at else " " * gap, text]
-        at += gap
+        gap = max(start - position, 0)
+        parts += [("\n" + " " * (gap - 1)) if gap and position else " " * gap, text]
+        position += gap
         size = len(text.encode("utf-16-le", "surrogatepass")) // 2
-        places.append((at, at + size))
-        at += size
+        places.append((position, position + size))
+        position += size
     return "".join(parts), places
 
 

@@ -25,9 +25,9 @@ def check_xml(data: bytes, name: str) -> None:
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or (declared and declared[1].lower() not in (b"utf-8", b"us-ascii")):
         raise refused(name, 1, "the XML is not in UTF-8; save it as UTF-8")
     prolog = _PROLOG.match(data)
-    at = prolog.end() if prolog else 0
-    if data[at : at + 9].upper() == b"<!DOCTYPE":
-        line = data.count(b"\n", 0, at) + 1
+    after = prolog.end() if prolog else 0
+    if data[after : after + 9].upper() == b"<!DOCTYPE":
+        line = data.count(b"\n", 0, after) + 1
         raise refused(
             name, line, "the XML declares a document type (DOCTYPE), which can define entities; save it without one"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ from crossner_core.simulation.config import Simulation
 from crossner_core.training.settings.registry import needs_source
 
 if TYPE_CHECKING:
-    from crossner_core.schema import Sentence, Suggestion
     from crossner_core.training.data import TrainingData
 
 
@@ -129,6 +128,8 @@ def _played(task: _Task, should_stop: ShouldStop) -> Played:
     simulation, folder = task.simulation, task.out / SIMULATIONS / task.key
     if simulation.options.gazetteer_teaches and task.gazetteer is None:
         raise BadInput("Models are to use a gazetteer's proposals, but none is named; name one (--gazetteer).")
+    from crossner_core.gazetteer.asking import asking  # its packages are not on every machine that trains
+
     rounds = list(
         play(
             simulation,
@@ -154,16 +155,6 @@ def _gazetteer_hash(folder: Path | None) -> str:
     from crossner_core.gazetteer.manifest import read_manifest
 
     return read_manifest(folder).hash if folder is not None else ""
-
-
-def asking(folder: Path, corpus: str) -> Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion]]]:
-    """Return a function that queries a built gazetteer for the types of a corpus's domain."""
-    from crossner_core.domains import load_domain
-    from crossner_core.gazetteer.compiled import CompiledGazetteer
-    from crossner_core.gazetteer.preannotate import Preannotator
-
-    machine = Preannotator([CompiledGazetteer.open(folder)], load_domain(corpus))
-    return machine.suggest
 
 
 def _records(out: Path) -> Records[Played]:

@@ -32,7 +32,7 @@ from crossner_core.experiments.tables import Measured, Table, Value, summary
 from crossner_core.options.base import option
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.simulation.config import Simulation, SimulationOptions
-from crossner_core.simulation.running import asking, kept, run_all
+from crossner_core.simulation.running import kept, run_all
 
 TITLE = "Strategies in simulated campaigns"
 NOTE = (
@@ -206,6 +206,8 @@ def _people(config: StrategiesConfig) -> str:
 
 def _known(gazetteer: Path, corpus: str, root: Path) -> str:
     """Describe how much of a corpus's gold the gazetteer proposes, which strategies that use it depend on."""
+    from crossner_core.gazetteer.asking import asking
+
     read, ask = read_corpus(corpus, root), asking(gazetteer, corpus)
     pool, test = (
         coverage(((item.sentence, item.spans) for item in part), ask([item.sentence for item in part])).overall

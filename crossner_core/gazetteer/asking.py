@@ -1,0 +1,19 @@
+"""Ask a compiled gazetteer about sentences of a built-in domain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from crossner_core.domains import load_domain
+from crossner_core.gazetteer.compiled import CompiledGazetteer
+from crossner_core.gazetteer.preannotate import Preannotator
+
+if TYPE_CHECKING:
+    from crossner_core.schema import Sentence, Suggestion
+
+
+def asking(folder: Path, corpus: str) -> Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion]]]:
+    """Return a function that queries a built gazetteer for the types of a corpus's domain."""
+    return Preannotator([CompiledGazetteer.open(folder)], load_domain(corpus)).suggest
