@@ -323,6 +323,9 @@ class _Making:
         cut, divided = _cut(tokens, edges)
         if self.given and divided:
             self.losses["tokens that an entity divides"] += divided
+        for low, high in ((low - start, high - start) for mark in marks for low, high in mark.pieces):
+            if not any(low <= first and last <= high for first, last in cut):  # no token is there
+                bisect.insort(cut, (low, high))
         prefix = self.options.id_prefix or self.text.name
         made = tuple(Token(*pair) for pair in cut)
         return Sentence(f"{prefix}-{number + 1}", words, made, (), dict(meta), self.text.name, start)
@@ -331,9 +334,10 @@ class _Making:
         if self.text.tokens is None:
             return []
         first, last = bisect.bisect_left(self.token_starts, start), bisect.bisect_left(self.token_starts, end)
+        first -= first > 0 and self.text.tokens[first - 1][1] > start  # it begins in white space before the sentence
         kept_tokens: list[Range] = []
         for begin, stop in self.text.tokens[first:last]:
-            begin = max(begin, kept_tokens[-1][1] + start) if kept_tokens else begin
+            begin = max(begin, kept_tokens[-1][1] + start if kept_tokens else start)
             if begin < min(stop, end) and self.text.text[begin : min(stop, end)].strip():
                 kept_tokens.append((begin - start, min(stop, end) - start))
         return kept_tokens
