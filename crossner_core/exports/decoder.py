@@ -257,7 +257,7 @@ class Tagger:
 class _Labels:
     """A tagger that reads the tags before each word: chosen left to right, all windows of a batch side by side.
 
-    Source: Hu et al., Label-aware NER (Findings of NAACL 2022), eq. 3 to 10.
+    Source: LANER (Findings of NAACL 2022), eq. 3 to 10.
     """
 
     def __init__(self, settings: Mapping[str, Any], weights: Mapping[str, Array]) -> None:
