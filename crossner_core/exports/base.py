@@ -51,6 +51,12 @@ class Export:
             + (f" Export to {others} instead." if others else "")
         )
 
+    def require_int8(self, wanted: bool) -> None:
+        """Raise InvalidConfig if int8 weights are wanted where there are none."""
+        if wanted and not self.has_int8:
+            able = ", ".join(id for id in EXPORTS.ids() if EXPORTS.one(id).has_int8)
+            raise InvalidConfig(f"There are no int8 weights for {self.id}, only for {able}. Leave int8 out.")
+
 
 EXPORTS: Registry[Export] = Registry("crossner_core.exports", "export target", by_name=True, apart=("base", "decoder"))
 
@@ -76,9 +82,7 @@ def export_tagger(predictor: Predictor, folder: Path, target: str, about: About,
     from crossner_core.exports._writing import fill
 
     export = EXPORTS.one(target)
-    if int8 and not export.has_int8:
-        able = ", ".join(id for id in EXPORTS.ids() if EXPORTS.one(id).has_int8)
-        raise InvalidConfig(f"There are no int8 weights for {target}, only for {able}. Leave int8 out.")
+    export.require_int8(int8)
     if why := export.refusal(predictor.recipe):
         raise InvalidConfig(why)
     fill(folder, lambda beside: export.write(predictor, beside, about, int8))
