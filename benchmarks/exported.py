@@ -1,8 +1,8 @@
 """Exported models beside the tagger they came from: sentences a second, F1, and spans that differ, in one run.
 
 PyTorch, ONNX in single precision and ONNX in int8 read the test sentences by turns, with the same number of threads,
-and the best of `--rounds` counts. The bars: no span differs in single precision, int8 loses at most 0.5 F1, and reads at
-least 1.5 times as many sentences a second as PyTorch.
+and the best of `--rounds` counts. The bars: no span differs in single precision, int8 loses at most 0.5 F1, and reads
+at least 1.5 times as many sentences a second as PyTorch.
 
     python -m benchmarks.exported --data ../shared/data/ner [--domain music] [--tagger FOLDER]
 

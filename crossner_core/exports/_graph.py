@@ -57,7 +57,7 @@ def write_model(predictor: Predictor, folder: Path, about: About, *, single: boo
     labels = label_predictor(predictor)
     if labels is not None:
         weights = {name: value.detach().cpu().numpy() for name, value in labels.state_dict().items()}
-        np.savez(folder / decoder.WEIGHTS, **weights)  # type: ignore[arg-type]
+        np.savez(folder / decoder.WEIGHTS, **weights)
     path = folder / decoder.MODEL
     _export(predictor, path, len(settings["tags"]), only_vectors=labels is not None)
     tagger = decoder.Tagger.load(folder, threads=1)

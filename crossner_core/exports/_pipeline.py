@@ -14,7 +14,7 @@ from transformers import TokenClassificationPipeline
 from .decoder import Decoder, Output, Window
 
 
-class SpanPipeline(TokenClassificationPipeline):
+class SpanPipeline(TokenClassificationPipeline):  # type: ignore[misc]
     """Takes texts, or lists of words with `is_split_into_words=True`, as the library's own pipeline does.
 
     An entity is a dictionary with `entity_group`, `score` (calibrated), `word`, and `start` and `end` in characters, of
@@ -45,8 +45,9 @@ class SpanPipeline(TokenClassificationPipeline):
     def preprocess(
         self, sentence: Any, is_split_into_words: bool = False, delimiter: str = " ", **_: Any
     ) -> Iterator[dict[str, Any]]:
+        offsets: list[tuple[int, int]] = []
         if is_split_into_words:
-            words, text, offsets = list(sentence), delimiter.join(sentence), []
+            words, text = list(sentence), delimiter.join(sentence)
             for word in words:
                 begin = offsets[-1][1] + len(delimiter) if offsets else 0
                 offsets.append((begin, begin + len(word)))

@@ -103,7 +103,7 @@ def _with_entities(doc: Doc, found: list[tuple[int, int, str, float]]) -> Doc:
     return doc
 
 
-@Language.factory(FACTORY, assigns=["doc.ents", "doc.spans"], default_config={"threads": 0})
+@Language.factory(FACTORY, assigns=["doc.ents", "doc.spans"], default_config={"threads": 0})  # type: ignore[untyped-decorator]
 def make_entities(nlp: Language, name: str, threads: int) -> Entities:
     """Return the component; `threads` of 0 are as many as the machine has cores."""
     return Entities(threads)

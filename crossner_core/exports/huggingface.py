@@ -70,7 +70,8 @@ def _model(predictor: Predictor, tags: list[str]) -> Any:
             f"Encoder {name!r} ({config.model_type}): token classification in transformers puts more than a linear "
             f"layer on it ({', '.join(sorted(own))}), which this tagger does not have. Export to onnx."
         )
-    head = predictor.model.predictor.head if hasattr(predictor.model, "predictor") else predictor.model.head
+    # The plain tagger's head, or that of a label-aware one whose label parts are off.
+    head: Any = getattr(predictor.model, "predictor", predictor.model).head
     weights = {f"{within}{key}": value.detach().cpu() for key, value in body.state_dict().items()}
     weights |= {
         f"classifier.{key}": value.detach().cpu()[: len(tags)].contiguous() for key, value in head.state_dict().items()
