@@ -78,6 +78,11 @@ def words_of(text: str) -> list[str]:
     return _token_pattern().findall(text)
 
 
+def word_pattern() -> str:
+    """Return the rules as a regular expression of Python 3.11 or later: its matches in a text are the tokens."""
+    return _token_pattern().pattern
+
+
 @lru_cache(maxsize=1)
 def _sentencizer() -> Any:
     import spacy  # imported late: only splitting paragraphs needs it

@@ -171,6 +171,7 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
         "corpus": "none", "data": stored.OLD_ARCHIVE.read_bytes(), "decision": "keep", "display_name": "Zoe",
         "domain": music, "encoder": EncoderView(name="none", how=""),
         "endpoint": "https://endpoint.example", "files": [("x.txt", b"Ada sang .\n")],
+        "folder": folder / uuid.uuid4().hex, "to": "onnx",
         "finding_id": ids["finding"], "first": ids["run"],
         "gazetteer": None, "guidelines": {},
         "home": folder, "id": "transfer", "job_id": ids["job"], "job_ids": [], "kind": "preannotate",

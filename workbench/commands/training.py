@@ -1,4 +1,4 @@
-"""Commands of retraining: snapshot, run, few-shot, runs, curve, compare, cancel, go-on, predict."""
+"""Commands of retraining: snapshot, run, few-shot, runs, curve, compare, cancel, go-on, predict, export-model."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ def add_to(app: typer.Typer) -> None:
     app.command()(cancel)
     app.command("go-on")(go_on)
     app.command()(predict)
+    app.command("export-model")(export_model)
 
 
 def snapshot(campaign: CampaignName) -> None:
@@ -255,6 +256,21 @@ def predict(
     chosen = format or ("plain" if paragraphs else None)
     data = predicting.tag_file(folder, common.read_in(file), name=file.name, format=chosen, to=to, options=options)
     common.write_out(data, output)
+
+
+def export_model(
+    run: RunNumber,
+    to: Annotated[str, typer.Option(help="huggingface, onnx or spacy.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write; an earlier export is replaced.")],
+    int8: Annotated[bool, typer.Option("--int8", help="With weights in int8 (onnx: beside the others).")] = False,
+) -> None:
+    """Export a run's model for Hugging Face transformers, ONNX Runtime or spaCy."""
+    from workbench.runs import exporting
+
+    store, checkpoints = common.PLACE.store, common.PLACE.settings.checkpoints
+    exporting.export_run(store, common.PLACE.actor, run, to=to, folder=output, checkpoints=checkpoints, int8=int8)
+    size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
+    typer.echo(f"{output}: {size / 1e6:,.1f} MB for {to}; its README.md says how to use it.")
 
 
 def _target(campaign: str | None, dataset: str | None, snapshot: str | None) -> dict[str, Any]:

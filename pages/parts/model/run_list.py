@@ -13,6 +13,7 @@ from pages import shell
 from pages.components.chosen_row import chosen_row
 from pages.components.marked_text import as_text
 from pages.components.under_way import job_log, job_state
+from pages.parts.model.download import download_model
 from pages.parts.model.preview import suggest_with
 from pages.parts.model.recipe_form import recipe_inputs
 from pages.parts.model.runs_of import RunsOf, asked_runs
@@ -223,6 +224,8 @@ def _one_run(actor: Actor, of: RunsOf, detail: RunDetail) -> None:
         st.caption(as_text(reason))
     if of.campaign is not None and run.has_checkpoint and actor.role in KEEPERS:
         suggest_with(actor, of.campaign, run.id)
+    if run.has_checkpoint and actor.role in KEEPERS:
+        download_model(actor, run)
     job_log(actor, job, expanded=run.state in ("running", "failed"))
     with st.expander("Recipe"):
         st.json(effective(run.recipe))

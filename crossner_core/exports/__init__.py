@@ -1,0 +1,1 @@
+"""A trained tagger as files that other software reads; one file per target."""

@@ -1,0 +1,100 @@
+"""The registry of export targets, what each needs to know of a run, and the settings that travel with every export."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crossner_core.errors import InvalidConfig
+from crossner_core.models.registry import architecture_title
+from crossner_core.registry import Registry
+from crossner_core.training.events import RunResult
+from crossner_core.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from crossner_core.training.predictor import Predictor
+
+
+@dataclass(frozen=True)
+class About:
+    """What an export says of its run: its name (letters, digits and `-`), the data it learnt from, and its result."""
+
+    name: str
+    trained_on: str
+    result: RunResult | None = None
+
+
+@dataclass(frozen=True)
+class Export:
+    """A target: `write` fills an empty folder; `refused` gives the reason why an architecture cannot leave this way."""
+
+    id: str
+    title: str
+    takes: str
+    """What it can export, in words."""
+    write: Callable[[Predictor, Path, About, bool], None]
+    """Called with tagger, folder, what to say of it, and whether int8 weights are wanted."""
+    has_int8: bool = True
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Reason by architecture."""
+
+    def refusal(self, recipe: Recipe) -> str:
+        """Return why a tagger of this recipe cannot be exported; empty if it can."""
+        if (why := self.refused.get(recipe.architecture)) is None or is_plain(recipe):
+            return ""
+        others = ", ".join(id for id in EXPORTS.ids() if id != self.id and not EXPORTS.one(id).refusal(recipe))
+        return (
+            f"The architecture of this run is {recipe.architecture} ({architecture_title(recipe.architecture)}), "
+            f"which cannot be exported to {self.id}: {why} It takes {self.takes}."
+            + (f" Export to {others} instead." if others else "")
+        )
+
+    def require_int8(self, wanted: bool) -> None:
+        """Raise InvalidConfig if int8 weights are wanted where there are none."""
+        if wanted and not self.has_int8:
+            able = ", ".join(id for id in EXPORTS.ids() if EXPORTS.one(id).has_int8)
+            raise InvalidConfig(f"There are no int8 weights for {self.id}, only for {able}. Leave int8 out.")
+
+
+EXPORTS: Registry[Export] = Registry("crossner_core.exports", "export target", by_name=True, apart=("base", "decoder"))
+
+
+def register(export: Export) -> Export:
+    """Register a target under its id, which is the name of its file."""
+    return EXPORTS.add(export.id, export)
+
+
+def is_plain(recipe: Recipe) -> bool:
+    """Return whether a recipe's head is a linear layer on each token, whatever its architecture's name."""
+    if recipe.architecture == "label_aware":
+        return not (recipe.label_background or recipe.label_context)
+    return recipe.architecture == "tagger"
+
+
+def export_tagger(predictor: Predictor, folder: Path, target: str, about: About, *, int8: bool = False) -> None:
+    """Write a tagger for a target into a folder, which is replaced as a whole.
+
+    Raises InvalidConfig for an unknown target, an architecture or encoder that it cannot take, and int8 where it has
+    none; StorageError if the folder cannot be written.
+    """
+    from crossner_core.exports._writing import fill
+
+    export = EXPORTS.one(target)
+    export.require_int8(int8)
+    if why := export.refusal(predictor.recipe):
+        raise InvalidConfig(why)
+    fill(folder, lambda beside: export.write(predictor, beside, about, int8))
+
+
+def described(predictor: Predictor, about: About) -> dict[str, Any]:
+    """Return what the settings of an export say of the run, as plain values."""
+    return {
+        "name": about.name,
+        "trained_on": about.trained_on,
+        "snapshot": predictor.snapshot,
+        "recipe": predictor.recipe.to_dict(),
+        "encoder": predictor.meta["encoder"],
+        "encoder_hash": predictor.meta["encoder_hash"],
+    }
