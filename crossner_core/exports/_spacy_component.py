@@ -74,12 +74,12 @@ class Entities:
         for docs in minibatch(stream, batch_size):
             docs = list(docs)
             parts = [(doc, begin, text) for doc in docs for begin, text in _sentences(doc)]
-            found: dict[int, list[tuple[int, int, str, float]]] = {id(doc): [] for doc in docs}
+            by_doc: dict[int, list[tuple[int, int, str, float]]] = {id(doc): [] for doc in docs}
             answers = self.tagger.read_many([text for _, _, text in parts])
             for (doc, begin, _), spans in zip(parts, answers, strict=True):
-                found[id(doc)] += [(begin + s.start, begin + s.end, s.type, s.score) for s in spans]
+                by_doc[id(doc)] += [(begin + s.start, begin + s.end, s.type, s.score) for s in spans]
             for doc in docs:
-                yield _with_entities(doc, found[id(doc)])
+                yield _with_entities(doc, by_doc[id(doc)])
 
 
 def _sentences(doc: Doc) -> list[tuple[int, str]]:
@@ -89,9 +89,9 @@ def _sentences(doc: Doc) -> list[tuple[int, str]]:
     return [(0, doc.text)]
 
 
-def _with_entities(doc: Doc, found: list[tuple[int, int, str, float]]) -> Doc:
+def _with_entities(doc: Doc, entities: list[tuple[int, int, str, float]]) -> Doc:
     spans, scores, free = [], [], 0
-    for start, end, label, score in found:
+    for start, end, label, score in entities:
         span = doc.char_span(start, end, label=label, alignment_mode="expand")
         if span is None or span.start < free:
             continue

@@ -10,10 +10,9 @@ import torch
 
 from crossner_core.encoders.base import TRANSFORMER, Encoder
 from crossner_core.encoders.transformer import PROBE, quiet
-from crossner_core.errors import InvalidConfig, StorageError
+from crossner_core.errors import InvalidConfig
 from crossner_core.exports import decoder
 from crossner_core.exports.base import About, described, is_plain
-from crossner_core.folders import replace_folder, what_helps
 from crossner_core.models._label_predictor import LabelPredictor
 from crossner_core.models.heads import head_tags
 from crossner_core.schema import Sentence, sentence_from_words
@@ -21,17 +20,6 @@ from crossner_core.tokenize import word_pattern
 from crossner_core.training.predictor import Predictor
 
 DECODER = Path(decoder.__file__)
-
-
-def fill(folder: Path, write: Callable[[Path], None]) -> None:
-    """Write a new folder in the place of one, which a failure leaves as it was; raise StorageError."""
-    place = folder.absolute()
-    if place.exists() and (not place.is_dir() or (any(place.iterdir()) and not (place / "README.md").is_file())):
-        raise StorageError(f"{folder} exists and is no export: nothing was written. Give a new or an empty folder.")
-    try:
-        replace_folder(place, write)
-    except OSError as error:
-        raise StorageError(f"{folder} cannot be written: {error}. {what_helps(error)}") from error
 
 
 def subwords_of(predictor: Predictor) -> Any:
@@ -127,15 +115,15 @@ def check_windows(predictor: Predictor, read: decoder.Decoder, tokenizer: Any) -
         )
 
 
-def check_scores(predictor: Predictor, found: Callable[[list[Any]], torch.Tensor], what: str) -> None:
-    """Raise InvalidConfig unless `found` gives the model's own scores (B, W, A) for windows of the probe sentences."""
+def check_scores(predictor: Predictor, score: Callable[[list[Any]], torch.Tensor], what: str) -> None:
+    """Raise InvalidConfig unless `score` gives the model's own scores (B, W, A) for windows of the probe sentences."""
     windows = predictor.encoder.windows(probe_sentences(predictor.encoder)[:2])
     allowed = len(head_tags(predictor.types))
     with predictor.evaluating():
         batch = predictor.encoder.collate(windows)
         ours = predictor.model.scores(batch)[..., :allowed] if label_predictor(predictor) is None else None
         ours = predictor.model.token_vectors(batch) if ours is None else ours
-        theirs = found(windows)
+        theirs = score(windows)
     gap = float(((ours - theirs) * batch.mask.unsqueeze(2)).abs().max())
     if not gap < 1e-3 * max(1.0, float(ours.abs().max())):
         raise InvalidConfig(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossner_core.errors import InvalidConfig
+from crossner_core.errors import InvalidConfig, StorageError
+from crossner_core.folders import replace_folder, what_helps
 from crossner_core.models.registry import architecture_title
 from crossner_core.registry import Registry
 from crossner_core.training.events import RunResult
@@ -79,13 +80,22 @@ def export_tagger(predictor: Predictor, folder: Path, target: str, about: About,
     Raises InvalidConfig for an unknown target, an architecture or encoder that it cannot take, and int8 where it has
     none; StorageError if the folder cannot be written.
     """
-    from crossner_core.exports._writing import fill
-
     export = EXPORTS.one(target)
     export.require_int8(int8)
     if why := export.refusal(predictor.recipe):
         raise InvalidConfig(why)
-    fill(folder, lambda beside: export.write(predictor, beside, about, int8))
+    _fill(folder, lambda beside: export.write(predictor, beside, about, int8))
+
+
+def _fill(folder: Path, write: Callable[[Path], None]) -> None:
+    """Write a new folder in the place of one, which a failure leaves as it was; raise StorageError."""
+    place = folder.absolute()
+    if place.exists() and (not place.is_dir() or (any(place.iterdir()) and not (place / "README.md").is_file())):
+        raise StorageError(f"{folder} exists and is no export: nothing was written. Give a new or an empty folder.")
+    try:
+        replace_folder(place, write)
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be written: {error}. {what_helps(error)}") from error
 
 
 def described(predictor: Predictor, about: About) -> dict[str, Any]:

@@ -134,18 +134,18 @@ class Decoder:
 
     def spans(self, path: Sequence[int], probabilities: Sequence[float]) -> list[Span]:
         """Return a sentence's spans in words, with calibrated scores: of the lowest probability in each."""
-        found: list[tuple[int, int, str]] = []
+        ranges: list[tuple[int, int, str]] = []
         begin, current = 0, ""
         for place, tag in enumerate([*(self.tags[index] for index in path), "O"]):
             prefix, _, name = tag.partition("-")
             if current and (prefix != "I" or name != current):
-                found.append((begin, place, current))
+                ranges.append((begin, place, current))
                 current = ""
             if name and not current:
                 begin, current = place, name
-        raw = np.asarray([min(1.0, *probabilities[start:end]) for start, end, _ in found], dtype=np.float64)
+        raw = np.asarray([min(1.0, *probabilities[start:end]) for start, end, _ in ranges], dtype=np.float64)
         calibrated = calibrated_scores(self.settings["calibration"], raw)
-        return [Span(*span, float(score)) for span, score in zip(found, calibrated, strict=True)]
+        return [Span(*span, float(score)) for span, score in zip(ranges, calibrated, strict=True)]
 
     def _starts(self, outputs: Sequence[Output]) -> list[Array]:
         """Return the scores (A,) of each window's first tag: of any start, or of what may follow the tag before."""
@@ -190,8 +190,8 @@ class Tagger:
         place = Path(folder)
         model = place / (MODEL_INT8 if int8 else MODEL)
         if not model.is_file():
-            there = ", ".join(sorted(path.name for path in place.glob("*.onnx"))) or "none"
-            raise FileNotFoundError(f"There is no {model.name} in {place}; models there: {there}.")
+            present = ", ".join(sorted(path.name for path in place.glob("*.onnx"))) or "none"
+            raise FileNotFoundError(f"There is no {model.name} in {place}; models present: {present}.")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
@@ -250,8 +250,8 @@ class Tagger:
         for row, window in enumerate(windows):
             input_ids[row, : len(window.input_ids)] = window.input_ids
             attention[row, : len(window.input_ids)] = 1
-        found = self.run(input_ids, attention)  # (B, L, A) or (B, L, H)
-        return [found[row, : len(window.input_ids)] for row, window in enumerate(windows)]
+        outputs = self.run(input_ids, attention)  # (B, L, A) or (B, L, H)
+        return [outputs[row, : len(window.input_ids)] for row, window in enumerate(windows)]
 
 
 class _Labels:

@@ -76,8 +76,8 @@ def _model(predictor: Predictor, tags: list[str]) -> Any:
     weights |= {
         f"classifier.{key}": value.detach().cpu()[: len(tags)].contiguous() for key, value in head.state_dict().items()
     }
-    found = model.load_state_dict(weights, strict=False)
-    if lacking := [key for key in found.missing_keys if ".pooler." not in key] + found.unexpected_keys:
+    loaded = model.load_state_dict(weights, strict=False)
+    if lacking := [key for key in loaded.missing_keys if ".pooler." not in key] + loaded.unexpected_keys:
         raise InvalidConfig(
             f"Encoder {name!r} ({config.model_type}) has other weights for token classification in transformers: "
             f"{', '.join(sorted(lacking)[:3])}. Export to onnx."

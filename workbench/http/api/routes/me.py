@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from crossner_core.errors import NotFound
 from workbench.accounts.roles import EVERYONE
@@ -17,7 +19,7 @@ class Me(Answer):
     id: int
     name: str
     display_name: str
-    role: Literal["annotator", "expert", "researcher", "admin"]
+    role: Annotated[str, Field(json_schema_extra={"enum": list(EVERYONE)})]
     token: str
     """The token's name."""
     scope: Literal["read", "write", "train"]
@@ -36,7 +38,7 @@ def get_me(call: Call, inputs: Nothing) -> Me:
         id=person.id,
         name=person.name,
         display_name=person.display_name,
-        role=person.role,  # type: ignore[arg-type]
+        role=person.role,
         token=token.name,
         scope=token.scope,  # type: ignore[arg-type]
         expires_at=token.expires_at,
