@@ -44,6 +44,7 @@ def read_bytes(data: bytes, *, name: str, format: str | None = None, **options: 
         sentences=tuple(record for document in every for record in document.sentences),
         problems=tuple(problem for document in every for problem in document.problems),
         losses=sum((Counter(document.losses) for document in every), Counter[str]()),
+        notes=tuple(dict.fromkeys(note for document in every for note in document.notes)),
     )
 
 

@@ -8,20 +8,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
-from crossner_core.errors import BadInput
 from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, Problem, register
-from crossner_core.formats.source import clip
+from crossner_core.formats.source import clip, refused
 from crossner_core.formats.standoff import (
     Mark,
     StandoffOptions,
     Text,
     count_links,
+    document_of,
     entities_of,
     fitting_type,
-    make_document,
     read_text,
     text_of,
 )
@@ -60,8 +59,7 @@ def read(files: Sequence[NamedFile], options: BratOptions) -> Iterator[Parsed]:
             continue
         stem = str(path.with_suffix(""))
         if path.suffix == ".ann":
-            reason = f"{name}:1: its text {path.stem}.txt is missing; give both files of each document."
-            raise BadInput(reason, (reason,))
+            raise refused(name, 1, f"its text {path.stem}.txt is missing; give both files of each document")
         yield _document(stem, data[name], data.get(f"{stem}.ann", b""), _configuration(path, data), options)
 
 
@@ -87,18 +85,13 @@ def _document(stem: str, data: bytes, beside: bytes, configuration: str, options
         _, type, offsets, surface = matched.groups()
         pieces = tuple((int(start), int(end)) for start, end in (pair.split() for pair in offsets.split(";")))
         inside = " ".join(source.text[start:end] for start, end in pieces)
+        fault = ""
         if options.check_surface and surface is not None and inside.split() != surface.split():
-            reason = (
-                f"{type} at {offsets} is {clip(surface)} here and {clip(inside)} in the text: it has changed since."
-            )
-            problems.append(Problem(file, number, reason))
-            continue
-        marks.append(Mark(pieces, type, number))
+            fault = f"{type} at {offsets} is {clip(surface)} here and {clip(inside)} in the text: it has changed since."
+        marks.append(Mark(pieces, type, number, fault))
     layout = BratLayout(source.newline, source.bom, configuration=configuration)
-    made = make_document(Text(stem, source.text), marks, options, layout, file=file, losses=losses)
-    return Parsed(
-        made.name, made.format, made.sentences, (*problems, *made.problems), made.layout, made.losses, made.hint
-    )
+    made = document_of(Text(stem, source.text), marks, options, layout, file=file, losses=losses)
+    return replace(made, problems=(*problems, *made.problems))
 
 
 def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:

@@ -12,7 +12,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from crossner_core.formats.base import Format, NamedFile, Parsed, register
-from crossner_core.formats.standoff import Mark, Text, count_links, entities_of, make_document, text_of
+from crossner_core.formats.source import refused
+from crossner_core.formats.standoff import Mark, Text, count_links, document_of, entities_of, stem_of, text_of
 from crossner_core.formats.webanno_tsv import (
     NAMED_ENTITY,
     OF_GRAMMAR,
@@ -21,7 +22,7 @@ from crossner_core.formats.webanno_tsv import (
     choose_layer,
     short_name,
 )
-from crossner_core.formats.xml import check_xml, elements, fit_xml, refused
+from crossner_core.formats.xml import check_xml, elements, fit_xml
 
 if TYPE_CHECKING:
     from cassis import Cas, TypeSystem
@@ -77,7 +78,8 @@ def _document(name: str, cas: Cas, format: str, options: LayerOptions, *, is_giv
     text = cas.sofa_string
     if not isinstance(text, str) or not text.strip():
         raise refused(name, 1, "the CAS has no text in its first view")
-    counts = Counter(each.type.name for each in cas.select_all_annotations() if _is_in(each, text))
+    every = list(cas.select_all_annotations())
+    counts = Counter(each.type.name for each in every if _is_in(each, text))
     chosen = choose_layer(_layers(cas.typesystem, counts), options, name)
     if options.layer and not counts[chosen[0]] and not is_given and chosen[0] != NAMED_ENTITY:
         raise refused(name, 1, f"the layer {chosen[0]} needs the type system: give {TYPE_SYSTEM} along")
@@ -85,7 +87,7 @@ def _document(name: str, cas: Cas, format: str, options: LayerOptions, *, is_giv
     given: dict[str, list[tuple[int, int]]] = {_SENTENCE: [], _TOKEN: []}
     others = re.compile(f"{OF_GRAMMAR.pattern}|{_OF_DOCUMENTS.pattern}")
     losses = Counter({f"annotations of types that {TYPE_SYSTEM} would define": unknown})
-    for each in cas.select_all_annotations():
+    for each in every:
         type = each.type.name
         if type == chosen[0] and _is_in(each, None):
             value = getattr(each, chosen[1], None) if chosen[1] else None
@@ -94,11 +96,9 @@ def _document(name: str, cas: Cas, format: str, options: LayerOptions, *, is_giv
             given[type].append((each.begin, each.end))
         elif not others.match(type) and hasattr(each, "begin"):
             losses["relations" if hasattr(each, "Governor") else "annotations of other layers"] += 1
-    held = Text(
-        str(PurePosixPath(name).with_suffix("")), text, sorted(given[_SENTENCE]) or None, sorted(given[_TOKEN]) or None
-    )
+    held = Text(stem_of(name), text, sorted(given[_SENTENCE]) or None, sorted(given[_TOKEN]) or None)
     layout = _LAYOUTS[format](layer=chosen[0], feature=chosen[1])
-    return make_document(held, marks, options, layout, file=name, losses=losses)
+    return document_of(held, marks, options, layout, file=name, losses=losses)
 
 
 def _unknown(data: bytes, name: str, system: TypeSystem) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from crossner_core.formats import conll
 from crossner_core.formats.base import Format, NamedFile, Parsed, ReadOptions, get_format, register
 from crossner_core.formats.conll import ConllLayout, ConllNotes, ConllOptions
+from crossner_core.formats.standoff import file_of
 from crossner_core.formats.text import links
 
 _START = "-DOCSTART- -X- -X- O"
@@ -34,7 +35,7 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
         losses["tokens unchanged"] += conll.changed_tokens(document.sentences, layout)
         pieces = [conll.render(record, layout) for record in document.sentences]
         blocks.append("\n\n".join([_START, *pieces]))
-    yield f"{documents[0].name if len(documents) == 1 else 'documents'}.conll", ("\n\n".join(blocks) + "\n\n").encode()
+    yield file_of(documents, ".conll"), ("\n\n".join(blocks) + "\n\n").encode()
 
 
 def read(files: Sequence[NamedFile], options: ReadOptions) -> Iterator[Parsed]:

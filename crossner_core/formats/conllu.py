@@ -10,22 +10,23 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from pathlib import PurePosixPath
 from typing import Any
 
 from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, register
+from crossner_core.formats.source import refused
 from crossner_core.formats.standoff import (
     Mark,
     Range,
     StandoffOptions,
     Text,
     count_links,
+    document_of,
+    file_of,
     fitting_type,
-    make_document,
     read_text,
+    stem_of,
     text_of,
 )
-from crossner_core.formats.xml import refused
 from crossner_core.schema import Span
 from crossner_core.tags import detect_scheme, is_tag, spans_from_tags, tags_from_spans
 
@@ -59,7 +60,7 @@ def read(files: Sequence[NamedFile], options: StandoffOptions) -> Iterator[Parse
     """Read the documents of each file (`# newdoc`), or the file as one."""
     for name, data in files:
         source = read_text(data, name)
-        stem = str(PurePosixPath(name).with_suffix(""))
+        stem = stem_of(name)
         made = _new(stem)
         field, count = 1, 0
         scheme = _scheme(source.text)
@@ -102,7 +103,7 @@ def _sentences(text: str, name: str) -> Iterator[Any]:
 def _document(made: _Open, options: StandoffOptions, name: str) -> Parsed:
     made.losses["brackets of Entity that are never closed"] += len(made.waiting)
     held = Text(made.name, "".join(made.text), made.sentences, made.words)
-    return make_document(
+    return document_of(
         held, made.marks, options, ConlluLayout(), file=name, annotated=made.annotated, losses=made.losses
     )
 
@@ -234,7 +235,7 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
                 losses["tokens unchanged"] += form != sentence.text[token.start : token.end]
                 lines.append("\t".join([str(place + 1), form, *["_"] * 7, "|".join(misc) or "_"]))
             lines.append("")
-    yield f"{documents[0].name if len(documents) == 1 else 'documents'}.conllu", ("\n".join(lines) + "\n").encode()
+    yield file_of(documents, ".conllu"), ("\n".join(lines) + "\n").encode()
 
 
 register(

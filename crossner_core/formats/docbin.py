@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from pathlib import PurePosixPath
 from typing import Any
 
 from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, register
+from crossner_core.formats.source import refused
 from crossner_core.formats.standoff import (
     Mark,
     StandoffOptions,
     Text,
     count_links,
+    document_of,
     entities_of,
-    make_document,
+    file_of,
+    stem_of,
     text_of,
 )
-from crossner_core.formats.xml import refused
 
 _NAME = "crossner_document"
 
@@ -66,11 +68,11 @@ def _document(doc: Any, number: int, name: str, options: DocBinOptions) -> Parse
     marks = [Mark(((span.start_char, span.end_char),), span.label_) for span in spans]
     tokens = [(token.idx, token.idx + len(token)) for token in doc if not token.is_space]
     sentences = [(sent.start_char, sent.end_char) for sent in doc.sents] if doc.has_annotation("SENT_START") else None
-    stem = str(PurePosixPath(name).with_suffix(""))
+    stem = stem_of(name)
     called = doc.user_data.get(_NAME) if isinstance(doc.user_data, dict) else None
     text = Text(called if isinstance(called, str) else f"{stem}/{number}", doc.text, sentences, tokens)
     known = bool(options.span_group) or doc.has_annotation("ENT_IOB")
-    made = make_document(
+    made = document_of(
         text, marks, options, DocBinLayout(), file=f"{name}, document {number}", annotated=known, losses=losses
     )
     missing = [token.idx for token in doc if token.ent_iob == 0 and not token.is_space]
@@ -82,7 +84,8 @@ def _with_missing(made: Parsed, missing: Sequence[int]) -> Parsed:
     records, left = [], 0
     for record in made.sentences:
         start = record.sentence.offset or 0
-        unknown = any(start <= place < start + len(record.sentence.text) for place in missing)
+        first, after = (bisect_left(missing, place) for place in (start, start + len(record.sentence.text)))
+        unknown = first < after
         left += len(record.spans or ()) if unknown else 0
         records.append(replace(record, spans=None) if unknown else record)
     lost = Counter(made.losses) + Counter({"entities in sentences that are annotated in part": left})
@@ -111,7 +114,7 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
         ]
         doc.set_ents(ents, missing=[span for span in bare if span is not None], default="outside")
         held.add(doc)
-    yield f"{documents[0].name if len(documents) == 1 else 'documents'}.spacy", held.to_bytes()
+    yield file_of(documents, ".spacy"), held.to_bytes()
 
 
 def _pieces(document: Parsed, text: str, starts: Sequence[int]) -> tuple[list[tuple[int, int, bool]], set[int]]:

@@ -12,7 +12,7 @@ from crossner_core.errors import BadInput
 from crossner_core.formats.base import Format, Layout, Parsed, register
 from crossner_core.formats.json_documents import Entities, offsets, reader, writer
 from crossner_core.formats.source import clip
-from crossner_core.formats.standoff import StandoffOptions, entities_of
+from crossner_core.formats.standoff import StandoffOptions, entities_of, is_annotated
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def _entities(values: Mapping[str, Any], losses: Counter[str]) -> Entities:
 
 
 def _line(document: Parsed, text: str, starts: list[int]) -> dict[str, Any]:
-    annotated = any(record.spans is not None for record in document.sentences)
+    annotated = is_annotated(document)
     labels = [[start, end, type] for start, end, type in entities_of(document, starts)]
     return {"text": text, "label": labels if annotated else [], "document": document.name}
 

@@ -6,21 +6,22 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, register
+from crossner_core.formats.source import refused
 from crossner_core.formats.standoff import (
     Mark,
     StandoffOptions,
     Text,
     count_links,
+    document_of,
     entities_of,
-    make_document,
+    stem_of,
     text_of,
 )
-from crossner_core.formats.xml import elements, fit_xml, refused
+from crossner_core.formats.xml import elements, fit_xml
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -77,8 +78,8 @@ def read(files: Sequence[NamedFile], options: GateOptions) -> Iterator[Parsed]:
             else:
                 marks.append(Mark(((start, end),), each.value or each.type))
         sentences, tokens = (sorted(given[kind]) or None for kind in ("Sentence", "Token"))
-        held = Text(str(PurePosixPath(name).with_suffix("")), text, sentences, tokens)
-        yield make_document(held, marks, options, GateLayout(annotation_set=chosen), file=name, losses=+losses)
+        held = Text(stem_of(name), text, sentences, tokens)
+        yield document_of(held, marks, options, GateLayout(annotation_set=chosen), file=name, losses=+losses)
 
 
 def _parts(data: bytes, name: str) -> tuple[str, dict[str, int], dict[str, list[_Annotation]]]:

@@ -18,7 +18,8 @@ from crossner_core.formats.standoff import (
     StandoffOptions,
     Text,
     count_links,
-    make_document,
+    document_of,
+    file_of,
     read_text,
     text_of,
 )
@@ -52,7 +53,7 @@ def reader(layout: type[Layout], entities: Callable[[Mapping[str, Any], Counter[
                 called = document_name(values) or f"{stem}/{values.get('id', number)}"
                 marks = [Mark(((start, end),), type, number) for start, end, type in marked]
                 held, own = Text(called, text, tokens=tokens), layout(source.newline)
-                made = make_document(held, marks, options, own, file=name, annotated=annotated, losses=losses)
+                made = document_of(held, marks, options, own, file=name, annotated=annotated, losses=losses)
                 documents.append(made)
             if not documents:
                 documents = [Parsed(name, layout().format, (), (), layout())]
@@ -71,8 +72,7 @@ def writer(suffix: str, line: Callable[[Parsed, str, list[int]], Mapping[str, An
             text, starts = text_of(document)
             count_links(document, losses)
             lines.append(json.dumps(line(document, text, starts), ensure_ascii=False) + "\n")
-        name = documents[0].name if len(documents) == 1 else "documents"
-        yield f"{name}{suffix}", "".join(lines).encode()
+        yield file_of(documents, suffix), "".join(lines).encode()
 
     return write
 

@@ -9,26 +9,27 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, register
 from crossner_core.formats.json_documents import document_name
-from crossner_core.formats.source import clip
+from crossner_core.formats.source import clip, refused
 from crossner_core.formats.standoff import (
     Mark,
     StandoffOptions,
     Text,
     Utf16,
     count_links,
+    document_of,
     entities_of,
-    make_document,
+    file_of,
+    is_annotated,
     read_text,
     text_of,
 )
-from crossner_core.formats.xml import refused
 from crossner_core.records import parse
 
 _TAKE = ("annotations", "predictions")
@@ -81,8 +82,7 @@ def read(files: Sequence[NamedFile], options: LabelStudioOptions) -> Iterator[Pa
             raise refused(name, 1, str(error).rstrip(".")) from error
         tasks = [tasks] if isinstance(tasks, dict) else tasks
         if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
-            reason = f"{name}:1: a list of tasks is expected, as Label Studio exports under JSON."
-            raise BadInput(reason, (reason,))
+            raise refused(name, 1, "a list of tasks is expected, as Label Studio exports under JSON")
         stem = PurePosixPath(name).stem
         read_tasks = [_task(task, number, name, options) for number, task in enumerate(tasks, 1)]
         units = _counted_in_units(read_tasks, name)
@@ -94,14 +94,12 @@ def read(files: Sequence[NamedFile], options: LabelStudioOptions) -> Iterator[Pa
                 for type in r.types
             ]
             called = layout.document or f"{stem}/{layout.id if layout.id is not None else place}"
-            made = make_document(
+            made = document_of(
                 Text(called, text), marks, options, layout, file=f"{name}, task {place}", annotated=annotated,
                 losses=losses,
             )  # fmt: skip
             notes = ("Offsets were read as UTF-16 units, in which they fit the entities' texts.",) if units else ()
-            yield Parsed(
-                made.name, made.format, made.sentences, made.problems, made.layout, made.losses, made.hint, notes
-            )
+            yield replace(made, notes=notes)
 
 
 _Task = tuple[str, list[_Region], LabelStudioLayout, int, Counter[str], bool]
@@ -112,8 +110,7 @@ def _task(task: Mapping[str, Any], number: int, name: str, options: LabelStudioO
     key, text = _text(data or {}, options.text_key)
     if text is None:
         wanted = options.text_key or "text"
-        reason = f"{name}:1: task {number} has no text under {wanted!r}; name its key by the option text_key."
-        raise BadInput(reason, (reason,))
+        raise refused(name, 1, f"task {number} has no text under {wanted!r}; name its key by the option text_key")
     losses: Counter[str] = Counter()
     if data is task:  # the short export, JSON_MIN
         labels = task.get("label")
@@ -195,8 +192,7 @@ def _counted_in_units(tasks: Sequence[_Task], name: str) -> bool:
                 worst = f"task {place}: [{region.start}, {region.end}) is not {clip(region.text)} in its text"
     if any(fits.values()):
         return not fits[False]
-    reason = f"{name}:1: {worst or 'offsets of some tasks count code points and of others UTF-16 units'}."
-    raise BadInput(reason, (reason,))
+    raise refused(name, 1, f"{worst or 'offsets of some tasks count code points and of others UTF-16 units'}")
 
 
 def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:
@@ -208,7 +204,7 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
         key = layout.text_key if isinstance(layout, LabelStudioLayout) else "text"
         id = layout.id if isinstance(layout, LabelStudioLayout) and layout.id is not None else number
         task: dict[str, Any] = {"id": id, "data": {key: text, "document": document.name}}
-        if any(record.spans is not None for record in document.sentences):
+        if is_annotated(document):
             result = [
                 {
                     "id": f"{number}-{place}", "from_name": "label", "to_name": "text", "type": "labels",
@@ -219,7 +215,7 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
             task["annotations"] = [{"result": result, "was_cancelled": False, "ground_truth": False}]
         count_links(document, losses)
         tasks.append(task)
-    yield f"{documents[0].name if len(documents) == 1 else 'tasks'}.json", _dumped(tasks)
+    yield file_of(documents, ".json"), _dumped(tasks)
 
 
 def _dumped(tasks: Sequence[Mapping[str, Any]]) -> bytes:

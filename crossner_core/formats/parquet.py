@@ -15,8 +15,7 @@ from typing import Any
 
 from crossner_core.errors import BadInput, WorkbenchError
 from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, Problem, ReadOptions, Record, register
-from crossner_core.formats.source import clip
-from crossner_core.formats.xml import refused
+from crossner_core.formats.source import clip, refused
 from crossner_core.schema import Sentence, SentenceLayout, Span, Token, check_content, sentence_from_words
 from crossner_core.tags import detect_scheme, spans_from_tags, tags_from_spans
 

@@ -10,7 +10,7 @@ from typing import Any
 from crossner_core.errors import BadInput
 from crossner_core.formats.base import Format, Layout, Parsed, register
 from crossner_core.formats.json_documents import Entities, offsets, reader, writer
-from crossner_core.formats.standoff import StandoffOptions, entities_of
+from crossner_core.formats.standoff import StandoffOptions, entities_of, is_annotated
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def _line(document: Parsed, text: str, starts: list[int]) -> dict[str, Any]:
             follows = text[high : high + 1] == " "
             tokens.append({"text": text[low:high], "start": low, "end": high, "id": len(tokens), "ws": follows})
     values: dict[str, Any] = {"text": text, "tokens": tokens, "meta": {"document": document.name}}
-    if any(record.spans is not None for record in document.sentences):
+    if is_annotated(document):
         first = {token["start"]: token["id"] for token in tokens}
         last = {token["end"]: token["id"] for token in tokens}
         values["spans"] = [

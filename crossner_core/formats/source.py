@@ -26,6 +26,12 @@ def describe(problems: Sequence[str]) -> str:
     return "\n".join([*problems[:_SHOWN], *([f"… and {rest} more problems."] if rest > 0 else [])])
 
 
+def refused(name: str, line: int, reason: str) -> BadInput:
+    """Return the error for a file that cannot be read, with its place."""
+    text = f"{name}:{line}: {reason}."
+    return BadInput(text, (text,))
+
+
 @dataclass
 class Source:
     """A file's text; `lines[i]` is the content of line i + 1 and begins at `text[starts[i]]`."""
@@ -77,11 +83,9 @@ class Source:
 def decode(data: bytes, name: str, *, skip_bad: bool = False) -> Source:
     """Decode UTF-8 and split into lines; undecodable lines become problems, an empty file raises BadInput."""
     if not data.strip():
-        reason = f"{name}:1: the file is empty."
-        raise BadInput(reason, (reason,))
+        raise refused(name, 1, "the file is empty")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        reason = f"{name}:1: the file is UTF-16; save it as UTF-8."
-        raise BadInput(reason, (reason,))
+        raise refused(name, 1, "the file is UTF-16; save it as UTF-8")
     bom = data.startswith(b"\xef\xbb\xbf")
     text = data[3:].decode("utf-8", "surrogateescape") if bom else data.decode("utf-8", "surrogateescape")
     source = _split(text, name, bom)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from pathlib import PurePosixPath
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.formats.base import Layout, Parsed, Problem, ReadOptions, Record, notes_of
@@ -44,11 +44,15 @@ class StandoffOptions(ReadOptions):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """An entity as a file has it: pieces (code points of the document's text), its type there, and its line."""
+    """An entity as a file has it: pieces (code points of the document's text), its type there, its line, and its fault.
+
+    One with a fault is a problem, and its sentence is left out.
+    """
 
     pieces: tuple[Range, ...]
     type: str
     line: int = 1
+    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ def read_text(data: bytes, name: str) -> Source:
     return source
 
 
-def make_document(
+def document_of(
     text: Text,
     marks: Iterable[Mark],
     options: StandoffOptions,
@@ -79,13 +83,12 @@ def make_document(
     file: str,
     annotated: bool | None = None,
     losses: Mapping[str, int] | None = None,
-    meta: Sequence[Mapping[str, Any]] = (),
 ) -> Parsed:
     """Make the sentences of a document out of its text and its entities; problems are about `file`.
 
     Without given sentences the text is split, and never within an entity. Entities that a sentence cannot hold (nested,
     overlapping, in pieces, across given sentences) are problems, or left out and counted. Without `annotated` a
-    document counts as annotated if it has an entity. `meta` are foreign values of given sentences.
+    document counts as annotated if it has an entity.
     """
     made = _Making(text, options, file, Counter(losses or {}))
     entities = made.fitting(marks)
@@ -98,7 +101,7 @@ def make_document(
         before, done = text.text[done:start], end
         if made.is_bad(start, end):
             continue
-        sentence = made.sentence(number, start, end, held[number], meta[number] if meta else {})
+        sentence = made.sentence(number, start, end, held[number])
         if sentence is not None:
             notes = {"before": before} if before != (_GAP if number else "") else {}
             own = SentenceLayout(layout.format, notes)
@@ -107,11 +110,7 @@ def make_document(
     tail = text.text[done:]
     layout = replace(layout, tail=None if tail == layout.newline else tail, type_map=dict(options.type_map))
     problems = tuple(sorted(made.problems, key=lambda problem: problem.line))
-    hint = (
-        "Name the format, and its option unfit=leave_out, to leave such entities out and count them."
-        if made.unfit
-        else ""
-    )
+    hint = _HINT if made.unfit else ""
     return Parsed(text.name, layout.format, tuple(records), problems, layout, +made.losses, hint)
 
 
@@ -145,6 +144,21 @@ def fitting_type(type: str, unfit: re.Pattern[str], losses: Counter[str]) -> str
     fitting = unfit.sub("_", type)
     losses["entity types unchanged"] += fitting != type
     return fitting
+
+
+def is_annotated(document: Parsed) -> bool:
+    """Tell whether any sentence of a document is annotated: many formats know that of whole documents alone."""
+    return any(record.spans is not None for record in document.sentences)
+
+
+def stem_of(name: str) -> str:
+    """Return a file's name without its ending, which is the name of its document."""
+    return str(PurePosixPath(name).with_suffix(""))
+
+
+def file_of(documents: Sequence[Parsed], suffix: str) -> str:
+    """Return the name of the one file of documents: of the only one, or `documents`."""
+    return f"{documents[0].name if len(documents) == 1 else 'documents'}{suffix}"
 
 
 def count_links(document: Parsed, losses: Counter[str]) -> None:
@@ -211,6 +225,9 @@ class _Making:
         """Return the entities that lie in the text in one piece, their types renamed, without white space around."""
         fit = []
         for mark in marks:
+            if mark.fault:
+                self.problem(mark.line, mark.fault, mark)
+                continue
             try:
                 ours = self.options.our_type(mark.type)
             except BadInput as error:
@@ -283,25 +300,25 @@ class _Making:
             return marks
         kept: list[Mark] = []
         taken: list[Range] = []
+        given: set[tuple[Range, str]] = set()
         for mark in sorted(
             marks, key=lambda each: (each.pieces[0][0] - each.pieces[0][1], each.pieces[0][0], each.type)
         ):
             here = mark.pieces[0]
             position = bisect.bisect_left(taken, here)
-            neighbours = [*taken[max(position - 1, 0) : position + 1]]
+            neighbours = taken[max(position - 1, 0) : position + 1]
             if any(start < here[1] and here[0] < end for start, end in neighbours):
-                if any(other.pieces == mark.pieces and other.type == mark.type for other in kept):
+                if (here, mark.type) in given:
                     self.losses[REPEATED] += 1
                 else:
                     self.not_held(OVERLAPPING, mark, f"it overlaps another; {FLAT}")
                 continue
             taken.insert(position, here)
+            given.add((here, mark.type))
             kept.append(mark)
         return sorted(kept, key=lambda each: each.pieces)
 
-    def sentence(
-        self, number: int, start: int, end: int, marks: Sequence[Mark], meta: Mapping[str, Any]
-    ) -> Sentence | None:
+    def sentence(self, number: int, start: int, end: int, marks: Sequence[Mark]) -> Sentence | None:
         """Return a sentence with its tokens, cut where entities end; None, and a problem, for one that is too long."""
         words, most = self.text.text[start:end], self.options.max_tokens
         line = self.text.text.count("\n", 0, start) + 1 if len(words) > most else 1
@@ -324,11 +341,12 @@ class _Making:
         if self.given and divided:
             self.losses["tokens that an entity divides"] += divided
         for low, high in ((low - start, high - start) for mark in marks for low, high in mark.pieces):
-            if not any(low <= first and last <= high for first, last in cut):  # no token is there
-                bisect.insort(cut, (low, high))
+            place = bisect.bisect_left(cut, (low, low))
+            if place == len(cut) or cut[place][1] > high:  # no token is there
+                cut.insert(place, (low, high))
         prefix = self.options.id_prefix or self.text.name
         made = tuple(Token(*pair) for pair in cut)
-        return Sentence(f"{prefix}-{number + 1}", words, made, (), dict(meta), self.text.name, start)
+        return Sentence(f"{prefix}-{number + 1}", words, made, document=self.text.name, offset=start)
 
     def _own_tokens(self, start: int, end: int) -> list[Range]:
         if self.text.tokens is None:

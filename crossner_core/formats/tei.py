@@ -6,13 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, register
-from crossner_core.formats.standoff import Mark, StandoffOptions, Text, make_document
-from crossner_core.formats.xml import elements, refused
+from crossner_core.formats.source import refused
+from crossner_core.formats.standoff import Mark, StandoffOptions, Text, document_of, stem_of
+from crossner_core.formats.xml import elements
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -123,8 +123,8 @@ def read(files: Sequence[NamedFile], options: TeiOptions) -> Iterator[Parsed]:
         text = "".join(reading.parts)
         if not texts or not text.strip():
             raise refused(name, 1, "the TEI has no text with anything in it")
-        held = Text(str(PurePosixPath(name).with_suffix("")), text, reading.sentences or None)
-        yield make_document(held, reading.marks, options, TeiLayout(), file=name, losses=+reading.losses)
+        held = Text(stem_of(name), text, reading.sentences or None)
+        yield document_of(held, reading.marks, options, TeiLayout(), file=name, losses=+reading.losses)
 
 
 def _local(element: Element) -> str:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from dataclasses import dataclass, field, replace
 
-from crossner_core.errors import BadInput
 from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, Problem, register
-from crossner_core.formats.source import Source, clip
+from crossner_core.formats.source import Source, clip, refused
 from crossner_core.formats.standoff import (
     Mark,
     Range,
@@ -22,8 +20,9 @@ from crossner_core.formats.standoff import (
     Text,
     Utf16,
     count_links,
-    make_document,
+    document_of,
     read_text,
+    stem_of,
     text_of,
 )
 
@@ -98,11 +97,10 @@ def read(files: Sequence[NamedFile], options: LayerOptions) -> Iterator[Parsed]:
             Mark((points((min(low for low, _ in cells), max(high for _, high in cells))),), type, line)
             for type, cells, line in table.entities.values()
         ]
-        stem = str(PurePosixPath(name).with_suffix(""))
+        stem = stem_of(name)
         held = Text(stem, text, [points(place) for place in places], [points(pair) for pair in table.tokens])
-        made = make_document(held, marks, options, layout, file=name, losses=table.others)
-        every = (*problems, *made.problems)
-        yield Parsed(made.name, made.format, made.sentences, every, made.layout, made.losses, made.hint)
+        made = document_of(held, marks, options, layout, file=name, losses=table.others)
+        yield replace(made, problems=(*problems, *made.problems))
 
 
 def choose_layer(spans: Mapping[str, Sequence[str]], options: LayerOptions, name: str) -> tuple[str, str]:
@@ -113,24 +111,20 @@ def choose_layer(spans: Mapping[str, Sequence[str]], options: LayerOptions, name
     layer = options.layer
     listed = ", ".join(spans) or "none"
     if layer and layer not in spans:
-        reason = f"{name}:1: there is no layer {layer!r} of spans; those here are {listed}."
-        raise BadInput(reason, (reason,))
+        raise refused(name, 1, f"there is no layer {layer!r} of spans; those here are {listed}")
     if not layer:
         own = [other for other in spans if not OF_GRAMMAR.match(other) and not _has_slots(spans[other])]
         layer = NAMED_ENTITY if NAMED_ENTITY in spans else own[0] if len(own) == 1 else ""
         if not layer and own:
-            reason = f"{name}:1: entities could be in the layers {', '.join(own)}; choose one by the option layer."
-            raise BadInput(reason, (reason,))
+            raise refused(name, 1, f"entities could be in the layers {', '.join(own)}; choose one by the option layer")
     features = [] if _has_slots(spans.get(layer, ())) else spans.get(layer, ())
     if options.feature and options.feature not in features:
-        reason = (
-            f"{name}:1: {layer or 'no layer'} has no feature {options.feature!r}, but {', '.join(features) or 'none'}."
+        raise refused(
+            name, 1, f"{layer or 'no layer'} has no feature {options.feature!r}, but {', '.join(features) or 'none'}"
         )
-        raise BadInput(reason, (reason,))
     usual = "value" if "value" in features else features[0] if len(features) == 1 else ""
     if layer and features and not (options.feature or usual):
-        reason = f"{name}:1: {layer} has the features {', '.join(features)}; choose one by the option feature."
-        raise BadInput(reason, (reason,))
+        raise refused(name, 1, f"{layer} has the features {', '.join(features)}; choose one by the option feature")
     return layer, options.feature or usual
 
 
@@ -148,8 +142,7 @@ def _layers(source: Source) -> tuple[list[_Layer], int]:
     header = _HEADER.fullmatch(source.lines[0].strip()) if source.lines else None
     if header is None or header[1] not in ("3.2", "3.3"):
         seen = f"version {clip(header[1])}" if header else f"the line {clip(source.lines[0] if source.lines else '')}"
-        reason = f"{source.name}:1: {seen}; read are WebAnno TSV 3.2 and 3.3, which begin #FORMAT=WebAnno TSV 3.3."
-        raise BadInput(reason, (reason,))
+        raise refused(source.name, 1, f"{seen}; read are WebAnno TSV 3.2 and 3.3, which begin #FORMAT=WebAnno TSV 3.3")
     layers, column = list[_Layer](), 3
     for number, line in enumerate(source.lines[1:], 1):
         kind, _, rest = line.removeprefix("#T_").partition("=")

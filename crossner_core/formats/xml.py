@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from crossner_core.errors import BadInput
+from crossner_core.formats.source import refused
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -48,9 +48,3 @@ def fit_xml(text: str, losses: Counter[str]) -> str:
     if count:
         losses["characters that XML cannot hold"] += count
     return fitting
-
-
-def refused(name: str, line: int, reason: str) -> BadInput:
-    """Return the error for a file that cannot be read, with its place."""
-    text = f"{name}:{line}: {reason}."
-    return BadInput(text, (text,))

@@ -18,8 +18,7 @@ from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.formats import make_document, read_bytes, read_files, write_files
 from crossner_core.formats.base import NamedFile, Parsed, format_ids, get_format, options_from_text, own_options
 from crossner_core.formats.brat import BratLayout, BratOptions
-from crossner_core.formats.standoff import Mark, Text, Utf16, text_of
-from crossner_core.formats.standoff import make_document as make_standoff
+from crossner_core.formats.standoff import Mark, Text, Utf16, document_of, text_of
 from crossner_core.schema import FileLayout, Span
 
 OF_TOOLS = [id for id in format_ids() if id not in ("conll", "jsonl", "plain", "tei")]
@@ -74,7 +73,7 @@ def written(parsed: Sequence[Parsed], format: str) -> list[NamedFile]:
 @given(drawn=texts())
 def test_any_document_comes_back(format: str, drawn: tuple[str, list[Mark]]) -> None:
     text, marks = drawn
-    document = make_standoff(Text("one", text), marks, BratOptions(), BratLayout(), file="one.ann", annotated=True)
+    document = document_of(Text("one", text), marks, BratOptions(), BratLayout(), file="one.ann", annotated=True)
     again = read_files(written([document], format), format)
     wanted = entities([document])
     if format == "conllu":  # no | in a value
@@ -122,6 +121,8 @@ def test_sentences_with_a_bad_entity_are_skipped_whole() -> None:
     made = _brat("Ada saw Oslo.\n\nTo Bo.\n\nEnd.", *lines, types=("person",), skip_bad=True)
     assert [record.sentence.text for record in made.sentences] == ["To Bo.", "End."]
     assert entities([made]) == [("Bo", "person")] and [problem.line for problem in made.problems] == [2]
+    other = _brat("Ada saw Oslo.\n\nTo Bo.", "T1\tperson 0 3\tEva", "T2\tperson 18 20\tBo", skip_bad=True)
+    assert [record.sentence.text for record in other.sentences] == ["To Bo."]
 
 
 def test_offsets_beyond_the_text_are_an_error_whatever_is_left_out() -> None:
