@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable
-from typing import Any, cast
 
 import sqlalchemy as sa
 
@@ -63,11 +62,8 @@ def revoke_sessions_of(session: Session, *, user_id: int, but: str | None = None
 
 
 def _revoke(session: Session, *conditions: sa.ColumnElement[bool]) -> None:
-    session.execute(
-        sa.update(LoginSession)
-        .where(LoginSession.revoked_at.is_(None), *conditions)
-        .values(revoked_at=now())
-        .execution_options(synchronize_session=False)
+    _quietly(
+        session, sa.update(LoginSession).where(LoginSession.revoked_at.is_(None), *conditions).values(revoked_at=now())
     )
 
 
@@ -128,7 +124,7 @@ def forget_old(session: Session, *, failures_before: dt.datetime, others_before:
         sa.delete(LoginSession).where(LoginSession.expires_at < others_before),
     )
     for statement in statements:
-        session.execute(statement.execution_options(synchronize_session=False))
+        _quietly(session, statement)
 
 
 _TOKEN = sa.select(ApiToken).where(ApiToken.secret_hash == sa.bindparam("secret_hash"))
@@ -197,7 +193,6 @@ def forget_replies(session: Session, *, before: dt.datetime) -> None:
     _quietly(session, sa.delete(ApiReply).where(ApiReply.created_at < before))
 
 
-def _quietly(session: Session, statement: sa.Update | sa.Delete) -> int:
-    """Run a statement that no object in the session has to hear of; return how many rows it touched."""
-    done = session.execute(statement.execution_options(synchronize_session=False))
-    return cast(sa.CursorResult[Any], done).rowcount
+def _quietly(session: Session, statement: sa.Update | sa.Delete) -> None:
+    """Run a statement that no object in the session has to hear of."""
+    session.execute(statement.execution_options(synchronize_session=False))

@@ -265,8 +265,7 @@ def upsert(
     """Insert rows; where `keys` already exist, set the columns named in `update`, or leave the row alone."""
     if not rows:
         return
-    make = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
-    statement = make(table)
+    statement = _insert(session, table)
     if update:
         statement = statement.on_conflict_do_update(
             index_elements=list(keys), set_={name: statement.excluded[name] for name in update}
@@ -278,9 +277,14 @@ def upsert(
 
 def insert_new(session: Session, table: type[Any], row: Mapping[str, Any], *, keys: Sequence[str]) -> bool:
     """Insert a row unless `keys` already exist; return whether it was inserted, also where two do so at a time."""
-    make = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
-    statement = make(table).values(**row).on_conflict_do_nothing(index_elements=list(keys))
+    statement = _insert(session, table).values(**row).on_conflict_do_nothing(index_elements=list(keys))
     return cast(sa.CursorResult[Any], session.execute(statement)).rowcount == 1
+
+
+def _insert(session: Session, table: type[Any]) -> Any:
+    """Return an insert of the store's dialect, which says what happens where a key is there already."""
+    make = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
+    return make(table)
 
 
 def lock_rows(statement: sa.Select[Any]) -> sa.Select[Any]:

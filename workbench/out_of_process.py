@@ -58,7 +58,7 @@ def apart(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         _run(folder, store)
         answer = json.loads((folder / _ANSWER).read_bytes())
     if error := answer.get("error"):
-        raise _error(**error)
+        raise error_there(**error)
     kind = typing.get_type_hints(function)["return"]
     return typing.cast(T, read(kind, answer["result"], function.__name__))
 
@@ -135,7 +135,8 @@ def _unpacked(value: Any, folder: Path) -> Any:
     return {key: _unpacked(part, folder) for key, part in content.items()}
 
 
-def _error(kind: str, message: str, problems: Sequence[str]) -> WorkbenchError:
+def error_there(kind: str, message: str, problems: Sequence[str] = ()) -> WorkbenchError:
+    """Return the error that another process of ours raised, of its class."""
     made: type[WorkbenchError] = getattr(errors, kind, WorkbenchError)
     return BadInput(message, tuple(problems)) if made is BadInput else made(message)
 

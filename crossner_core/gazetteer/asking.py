@@ -14,6 +14,6 @@ if TYPE_CHECKING:
     from crossner_core.schema import Sentence, Suggestion
 
 
-def asking(folder: Path, corpus: str) -> Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion]]]:
-    """Return a function that queries a built gazetteer for the types of a corpus's domain."""
-    return Preannotator([CompiledGazetteer.open(folder)], load_domain(corpus)).suggest
+def asking(folder: Path, domain: str) -> Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion]]]:
+    """Return a function that queries a built gazetteer for the types of a built-in domain."""
+    return Preannotator([CompiledGazetteer.open(folder)], load_domain(domain)).suggest

@@ -162,16 +162,14 @@ def _with_proposals(
     from crossner_core.training.settings.self_training.proposals import proposed_spans
 
     try:
-        from crossner_core.gazetteer.compiled import CompiledGazetteer
-        from crossner_core.gazetteer.preannotate import Preannotator
+        from crossner_core.gazetteer.asking import asking
     except ModuleNotFoundError as error:
         raise InvalidConfig(
             f"A gazetteer needs the package {error.name}, which is not installed; install it, or leave out --gazetteer."
         ) from error
 
     sentences = (*(item.sentence for item in data.train), *data.unlabelled)
-    machine = Preannotator([CompiledGazetteer.open(folder)], load_domain(domain))
-    return replace(data, proposed=proposed_spans(machine.suggest, sentences)), ()
+    return replace(data, proposed=proposed_spans(asking(folder, domain), sentences)), ()
 
 
 def _corpus(folder: Path) -> Corpus:

@@ -13,8 +13,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from db.engine import Store
-from db.migrate import migrate
-from tests.support.authorisation import ALLOWED, PERSONS, Scene, dump, make_scene, outcome, use_cases
+from tests.support.authorisation import ALLOWED, PERSONS, Scene, dump, outcome, scene_in, use_cases
 from workbench.accounts import passwords
 
 CASES = use_cases()
@@ -24,15 +23,8 @@ NEVER = {"unknown", "closed"}
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    folder = tmp_path_factory.mktemp("scene")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(passwords, "HASHER", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
-        patched.setenv("CROSSNER_HOME", str(folder))
-        store = Store(f"sqlite:///{folder / 'store.sqlite3'}")
-        migrate(store)
-        made = make_scene(store)
-        store.close()
-    return made
+    with scene_in(tmp_path_factory.mktemp("scene")) as made:
+        return made
 
 
 def allowed(name: str) -> set[str]:

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
+from argon2 import PasswordHasher
 
 import workbench
 from crossner_core.domains import load_domain
@@ -23,6 +25,7 @@ from crossner_core.schema import sentence_from_words
 from crossner_core.training.recipe import Recipe
 from db.engine import Store
 from db.label_review_tables import FindingRow
+from db.migrate import migrate
 from db.tables import Task, User
 from db.training_tables import Job
 from tests.golden import stored
@@ -88,6 +91,19 @@ class Scene:
         finally:
             store.close()
             file.unlink()
+
+
+@contextmanager
+def scene_in(folder: Path) -> Iterator[Scene]:
+    """Make a scene in a new store in a folder, which is the home meanwhile; passwords are hashed quickly."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(passwords, "HASHER", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
+        patched.setenv("CROSSNER_HOME", str(folder))
+        store = Store(f"sqlite:///{folder / 'store.sqlite3'}")
+        migrate(store)
+        made = make_scene(store)
+        store.close()
+        yield made
 
 
 def make_scene(store: Store) -> Scene:

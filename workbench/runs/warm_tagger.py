@@ -22,11 +22,10 @@ from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from crossner_core import errors
 from crossner_core.errors import WorkbenchError
 from crossner_core.records import read, to_json
 from crossner_core.schema import Sentence, Suggestion
-from workbench.out_of_process import environment
+from workbench.out_of_process import environment, error_there
 
 if TYPE_CHECKING:
     from crossner_core.training.predictor import Predictor
@@ -70,7 +69,7 @@ class WarmTagger:
             answer = self._ask(line)
             self._last_use = time.monotonic()
         if error := answer.get("error"):
-            raise getattr(errors, error["kind"], WorkbenchError)(error["message"])
+            raise error_there(**error)
         return read(Predicted, answer, "the answer of the process that predicts")
 
     def close(self) -> None:

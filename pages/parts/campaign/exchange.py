@@ -172,11 +172,8 @@ def _format_options(format: str | None, prefix: str) -> dict[str, Any]:
 def _asked(format: str, prefix: str) -> Iterator[tuple[str, str]]:
     """Ask for a format's own options; yield those that are given."""
     for each in own_options(format):
-        label, choices, key = (
-            each.name.replace("_", " ").capitalize(),
-            each.metadata.get("choices"),
-            f"{prefix}:{each.name}",
-        )
+        label, key = each.name.replace("_", " ").capitalize(), f"{prefix}:{each.name}"
+        choices = each.metadata.get("choices")
         if choices or each.type == "bool":
             values = list(choices or ("yes", "no"))
             usual = values.index(each.default) if choices else int(not each.default)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from argon2 import PasswordHasher
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -17,11 +16,11 @@ from crossner_core.errors import StoreFailed
 from db.engine import Store
 from db.migrate import migrate
 from tests.support.api import secret_of, settings_for
-from tests.support.authorisation import Scene, make_scene
+from tests.support.authorisation import Scene, scene_in
 from tests.support.builders import make_people
 from tests.support.screens import give_session
 from tests.support.serving import serve
-from workbench.accounts import accounts, passwords, tokens
+from workbench.accounts import accounts, tokens
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.client import Client
@@ -48,14 +47,7 @@ HIDDEN = {403, 404}
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    folder = tmp_path_factory.mktemp("scene")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(passwords, "HASHER", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
-        patched.setenv("CROSSNER_HOME", str(folder))
-        store = Store(f"sqlite:///{folder / 'store.sqlite3'}")
-        migrate(store)
-        made = make_scene(store)
-        store.close()
+    with scene_in(tmp_path_factory.mktemp("scene")) as made:
         yield made
 
 

@@ -78,6 +78,22 @@ def test_documents_of_several_files_come_in_together(api: Client, campaign: int)
     assert zipped.startswith(b"PK")
 
 
+def test_a_formats_own_options_are_those_of_the_format_that_is_named(api: Client, campaign: int) -> None:
+    nested = b"T1\tmusicalartist 0 8\tAda Lott\nT2\tband 4 8\tLott\n"
+    files = [("n.txt", b"Ada Lott sang."), ("n.ann", nested)]
+    path = f"/campaigns/{campaign}/sentences"
+    assert "it overlaps another" in refused(api, "POST", path, files=files).problems[0]
+    leave = '{"unfit": "leave_out"}'
+    for parameters, words in (
+        ({"options": leave}, "name it by the parameter format"),
+        ({"options": "[]", "format": "brat"}, "options must be an object"),
+        ({"options": '{"layer": "x"}', "format": "brat"}, "Format brat has no option 'layer'"),
+    ):
+        assert words in refused(api, "POST", path, files=files, parameters=parameters).detail
+    imported = api.import_files(campaign, files, annotation="gold", preannotate=False, format="brat", options=leave)
+    assert imported["gold"] == 1 and "1 overlapping entities" in imported["note"]
+
+
 def test_gold_layers_and_exports(api: Client, store: Store, people: People, campaign: int) -> None:
     make_gold(store, people, campaign)
     assert api.get(f"/campaigns/{campaign}/layers") == {"first": 6, "second": 6, "gold": 6, "suggestions": 0}

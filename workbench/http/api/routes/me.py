@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from crossner_core.errors import NotFound
 from workbench.accounts.roles import EVERYONE
 from workbench.accounts.tokens import list_tokens
-from workbench.http.api.declared import Answer, Call, Nothing, route
+from workbench.http.api.declared import Answer, Call, Nothing, Scope, route
 
 
 class Me(Answer):
@@ -22,7 +22,7 @@ class Me(Answer):
     role: Annotated[str, Field(json_schema_extra={"enum": list(EVERYONE)})]
     token: str
     """The token's name."""
-    scope: Literal["read", "write", "train"]
+    scope: Scope
     expires_at: dt.datetime
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from crossner_core.errors import BadInput
+from crossner_core.formats.base import options_from_text
+from crossner_core.records import read_json
 from crossner_core.schema import Sentence, Span
 from workbench import out_of_process
 from workbench.accounts.roles import EVERYONE, KEEPERS, OVERSEERS
@@ -183,8 +186,8 @@ class ImportAsked(Inputs):
     """Import what is good although some is not."""
     preannotate: bool = True
     """Suggest in the new sentences, if the campaign wants suggestions."""
-    plain_split: Literal["lines", "paragraphs"] | None = None
-    """Plain text: a sentence a line, or paragraphs split into sentences."""
+    options: Annotated[str, Field(max_length=2_000)] | None = None
+    """The own options of the format that is named, a JSON object of texts, such as {"unfit": "leave_out"}."""
 
 
 class LayerAsked(PageInputs):
@@ -290,9 +293,19 @@ def import_sentences(call: Call, inputs: ImportAsked, body: Files) -> Imported:
         annotation=inputs.annotation,
         skip_bad=inputs.skip_bad,
         preannotate=inputs.preannotate,
-        options={"split": inputs.plain_split} if inputs.plain_split else {},
+        options=_options(inputs),
     )
     return Imported.model_validate(outcome)
+
+
+def _options(inputs: ImportAsked) -> dict[str, Any]:
+    """Return a format's options; raise BadInput or InvalidConfig for what is no option of it."""
+    if inputs.options is None:
+        return {}
+    if inputs.format is None:
+        raise BadInput("options are those of a format: name it by the parameter format.")
+    given: Mapping[str, str] = read_json(Mapping[str, str], inputs.options, "options")  # type: ignore[type-abstract]
+    return options_from_text(inputs.format, given)
 
 
 @route("GET", "/campaigns/{campaign}/layers", scope="read", roles=KEEPERS, use=browsing.layer_counts)
