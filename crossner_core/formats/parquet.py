@@ -43,7 +43,7 @@ class ParquetLayout(Layout):
 
 
 def read(files: Sequence[NamedFile], options: ParquetOptions) -> Iterator[Parsed]:
-    """Read each file row by row, some thousand at a time."""
+    """Read each file's rows; the tags of all of them tell the scheme."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
