@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +47,8 @@ _METHODS: Mapping[str, Mapping[str, Any]] = {
 _STUDENTS = (STUDENTS, GAZETTEER)
 _COMPARED = {NAMES: (ONE,), TEXTS: (ONE, NAMES, RANDOM), STUDENTS: (TEXTS,), GAZETTEER: (STUDENTS,)}
 WHOLE = "all sentences"
-SEEN, NEAR, UNSEEN = "seen", "near", "unseen"
+SEEN, NEAR, UNSEEN, RARE = "seen", "near", "unseen", "rare"
+_RARE_BELOW = 10
 
 
 @dataclass(frozen=True)
@@ -133,23 +135,38 @@ def _kinds_table(config: SourcesConfig, inputs: Inputs) -> Table:
     kinds = {corpus: _kinds(config, inputs, corpus) for corpus in config.corpora}
     lines: list[tuple[Value, ...]] = []
     for row in rows(config):
-        by_kind: dict[str, list[float]] = {SEEN: [], NEAR: [], UNSEEN: []}
+        by_kind: dict[str, list[float]] = {SEEN: [], NEAR: [], UNSEEN: [], RARE: []}
         for seed in config.seeds:
             of_seed: dict[str, list[float]] = {kind: [] for kind in by_kind}
             for corpus, of in kinds.items():
                 result = inputs.results.get(cell_of(config, row, corpus, seed))
-                for name, score in result.test.per_type.items() if result is not None else ():
+                if result is None:
+                    continue
+                rare = _rare(inputs, corpus, row, seed)
+                for name, score in result.test.per_type.items():
                     if score.support:
                         of_seed[of[name]].append(100 * score.f1)
+                        of_seed[RARE] += [100 * score.f1] if name in rare else []
             for kind, values in of_seed.items():
                 by_kind[kind] += [sum(values) / len(values)] if values else []
         if any(by_kind.values()):
             lines.append((row.label, *(summary(values) for values in by_kind.values())))
     note = (
         "Mean F1 in percent of the types of a kind on the test sets, then mean ± sample deviation over the seeds. "
-        "Seen: one of the many sources marks a type of that name; near: one marks its parent; unseen: neither."
+        "Seen: one of the many sources marks a type of that name; near: one marks its parent; unseen: neither. "
+        f"Rare: fewer than {_RARE_BELOW} mentions in the labelled target sentences of that row."
     )
-    return Table("F1 by kind of type", ("", SEEN, NEAR, UNSEEN), tuple(lines), note)
+    return Table("F1 by kind of type", ("", SEEN, NEAR, UNSEEN, RARE), tuple(lines), note)
+
+
+def _rare(inputs: Inputs, corpus: str, row: Row, seed: int) -> set[str]:
+    """Return the types that the target sentences of a row mention rarely, if at all."""
+    target = read_corpus(corpus, inputs.data)
+    if row.x == 0:
+        return set(target.types)
+    train = target.data(size=row.size, seed=seed if row.order == "random" else 0, order=row.order).train
+    mentions = Counter(span.type for item in train for span in item.spans)
+    return {name for name in target.types if mentions[name] < _RARE_BELOW}
 
 
 def _kinds(config: SourcesConfig, inputs: Inputs, corpus: str) -> dict[str, str]:

@@ -45,8 +45,9 @@ def test_study_tells_types_that_sources_have_from_those_they_lack(tmp_path: Path
     labels = [f"{method}, {size}" for method in methods for size in sizes]
     assert [row[0] for row in scores.rows] == labels == [row[0] for row in kinds.rows]
     assert [row[0] for row in gains.rows] == [f"{methods[1]}, {size} − {methods[0]}, {size}" for size in sizes]
-    for _, seen, near, unseen in kinds.rows:  # person and location; band by its parent; nothing else occurs
+    for label, seen, near, unseen, rare in kinds.rows:  # person and location; band by its parent; nothing else occurs
         assert seen.n == near.n == 1 and unseen.n == 0
+        assert rare.n == label.endswith(", 0"), "each has ten mentions or more among all sentences"
 
 
 def test_gazetteer_proposes_to_students_where_there_is_one(tmp_path: Path) -> None:
