@@ -169,7 +169,7 @@ def _without_token(protocol: Protocol, credential: _Credential | None) -> str:
 
 def _matching(protocol: Protocol, request: Request) -> tuple[Operation, dict[str, str]]:
     """Return the call of a path and method with the parameters in the path."""
-    below = request.url.path.removeprefix(protocol.root)
+    below = request.url.path.removeprefix(protocol.root).rstrip("/")
     matches = [
         (operation, values) for operation in protocol.operations if (values := operation.match(below)) is not None
     ]
