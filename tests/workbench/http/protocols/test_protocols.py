@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cassis import Cas
 from starlette.testclient import TestClient
 
+from crossner_core.formats.cas import dkpro_types
+from crossner_core.formats.webanno_tsv import NAMED_ENTITY
 from db.engine import Store
 from tests.support.api import gated, secret_of, settings_for
-from tests.support.authorisation import use_cases
+from tests.support.authorisation import Scene, scene_in, use_cases
 from tests.support.screens import give_session
 from workbench.accounts import tokens
 from workbench.accounts.actors import Actor
@@ -24,6 +27,7 @@ from workbench.runs import predicting
 People = dict[str, Actor]
 CALLS = [(protocol, operation) for protocol in protocols() for operation in protocol.operations]
 NAMES = [f"{protocol.id}.{operation.name}" for protocol, operation in CALLS]
+CONFIG = '<View><Labels name="a" toName="b"><Label value="band"/></Labels><Text name="b" value="$text"/></View>'
 HEALTH = "/api/label-studio/{campaign}{token}/health"
 
 
@@ -68,6 +72,54 @@ def test_scope_is_a_limit_on_every_call(
         is_scope = answer.status_code == 403 and f"needs the scope {operation.scope}" in answer.text
         assert is_scope is not tokens.allows(scope, operation.scope)
         assert answer.status_code < 500
+
+
+PERSONS = ("demoted", "outsider", "outside expert", "annotator", "checker", "expert", "researcher", "admin")
+OUTSIDE = ("demoted", "outsider", "outside expert")
+ROLE = {"demoted": "annotator", "outsider": "annotator", "outside expert": "expert", "checker": "annotator"}
+FILE = {"content": ("data", b"Ada sang here too .\n")}
+BODIES: dict[str, dict[str, Any]] = {
+    "aero.create_project": {"data": {"name": "By role", "title": "music"}},
+    "aero.import_project": {"files": {"file": ("data", b"no zip")}},
+    "aero.create_document": {"data": {"name": "new"}, "files": FILE},
+    "aero.create_annotation": {"data": {"format": "ctsv3", "state": "COMPLETE"}, "files": FILE},
+    "aero.set_annotation_state": {"data": {"state": "COMPLETE"}},
+    "aero.create_curation": {"data": {"format": "ctsv3"}, "files": FILE},
+    "label_studio.setup": {"json": {}},
+    "label_studio.predict": {"json": {"tasks": [], "label_config": CONFIG}},
+}
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with scene_in(tmp_path_factory.mktemp("scene")) as made:
+        yield made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol, operation", CALLS, ids=NAMES)
+def test_every_person_at_every_call(protocol: Protocol, operation: Operation, scene: Scene, tmp_path: Path) -> None:
+    name = f"{protocol.id}.{operation.name}"
+    body = {"json": request_to_predict()} if name == "inception.predict" else BODIES.get(name, {})
+    about_campaign = "{" in operation.path
+    for person in PERSONS:
+        actor = scene.people[person]
+        path = path_of(protocol, operation, scene.ids["campaign"]).replace("ann1", actor.name)
+        with scene.copied(tmp_path) as store, TestClient(gated(settings_for(store, tmp_path))) as client:
+            headers = {"authorization": f"Bearer {secret_of(store, actor)}"}
+            answer = client.request(operation.method, path, headers=headers, **body)
+        is_refused = answer.status_code == 403 or (answer.status_code == 404 and "There is no campaign" in answer.text)
+        lets_in = ROLE.get(person, person) in operation.roles and not (about_campaign and person in OUTSIDE)
+        where = (name, person, answer.status_code, answer.text[:300])
+        assert answer.status_code < 500 and is_refused is not lets_in, where
+
+
+def request_to_predict() -> dict[str, Any]:
+    system = dkpro_types()
+    cas = Cas(system)
+    cas.sofa_string = "Ada sang ."
+    metadata = {"layer": NAMED_ENTITY, "feature": "value"}
+    return {"metadata": metadata, "document": {"xmi": cas.to_xmi()}, "typeSystem": system.to_xml()}
 
 
 def test_calls_name_use_cases_that_are_in_the_table() -> None:
