@@ -20,6 +20,7 @@ from workbench.http import parts
 from workbench.http.api.serving import Api
 from workbench.http.beside import Beside
 from workbench.http.gate import Gate
+from workbench.http.protocols.serving import Protocols
 from workbench.http.routes import Accounts
 from workbench.http.saves import Saves
 from workbench.settings import get_settings
@@ -27,6 +28,7 @@ from workbench.settings import get_settings
 _LOG = logging.getLogger(__name__)
 _SETTINGS = get_settings()
 _PAGES = Path(__file__).parent / "pages"
+_API = Api(_SETTINGS)
 
 
 def _report_broken(module: str) -> None:
@@ -73,7 +75,8 @@ app = st.App(
         *Accounts(_SETTINGS).routes(),
         *Saves(_SETTINGS).routes(),
         *Beside(_SETTINGS).routes(),
-        *Api(_SETTINGS).routes(),
+        *Protocols(_API).routes(),
+        *_API.routes(),
         *parts.routes(),
     ],
     middleware=[Middleware(Gate, settings=_SETTINGS, farewell=_farewell(), held=_held_uploads)],

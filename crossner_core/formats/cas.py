@@ -64,6 +64,42 @@ def read_json(files: Sequence[NamedFile], options: LayerOptions) -> Iterator[Par
         yield _document(name, cas, "cas-json", options, is_given=True)
 
 
+def open_cas(xmi: bytes, system: bytes, name: str) -> Cas:
+    """Return the CAS of an XMI and the XML of its type system; raise BadInput for what is neither."""
+    from cassis import load_cas_from_xmi, load_typesystem
+
+    check_xml(system, TYPE_SYSTEM)
+    check_xml(xmi, name)
+    types = _loaded(TYPE_SYSTEM, lambda: load_typesystem(BytesIO(system)))
+    return _loaded(name, lambda: load_cas_from_xmi(BytesIO(xmi), types, True))
+
+
+def text_in(cas: Cas, name: str) -> Text:
+    """Return the text of a CAS with its sentences and tokens; raise BadInput where it has none."""
+    text = _text(cas, name)
+    given = {
+        type: sorted(
+            (each.begin, each.end) for each in cas.select(type) if _is_in(each, text) and each.begin < each.end
+        )
+        if cas.typesystem.contains_type(type)
+        else []
+        for type in (_SENTENCE, _TOKEN)
+    }
+    return Text(stem_of(name), text, given[_SENTENCE] or None, given[_TOKEN] or None)
+
+
+def xmi_of(cas: Cas, name: str) -> str:
+    """Return a CAS as XMI; raise BadInput where it was read, but holds what cannot be written."""
+    return str(_loaded(name, lambda: cas.to_xmi()))
+
+
+def _text(cas: Cas, name: str) -> str:
+    text = cas.sofa_string
+    if not isinstance(text, str) or not text.strip():
+        raise refused(name, 1, "the CAS has no text in its first view")
+    return text
+
+
 def _loaded(name: str, load: Any) -> Any:
     try:
         with warnings.catch_warnings():
@@ -75,16 +111,14 @@ def _loaded(name: str, load: Any) -> Any:
 
 
 def _document(name: str, cas: Cas, format: str, options: LayerOptions, *, is_given: bool, unknown: int = 0) -> Parsed:
-    text = cas.sofa_string
-    if not isinstance(text, str) or not text.strip():
-        raise refused(name, 1, "the CAS has no text in its first view")
+    held = text_in(cas, name)
+    text = held.text
     every = list(cas.select_all_annotations())
     counts = Counter(each.type.name for each in every if _is_in(each, text))
     chosen = choose_layer(_layers(cas.typesystem, counts), options, name)
     if options.layer and not counts[chosen[0]] and not is_given and chosen[0] != NAMED_ENTITY:
         raise refused(name, 1, f"the layer {chosen[0]} needs the type system: give {TYPE_SYSTEM} along")
     marks: list[Mark] = []
-    given: dict[str, list[tuple[int, int]]] = {_SENTENCE: [], _TOKEN: []}
     others = re.compile(f"{OF_GRAMMAR.pattern}|{_OF_DOCUMENTS.pattern}")
     losses = Counter({f"annotations of types that {TYPE_SYSTEM} would define": unknown})
     for each in every:
@@ -92,11 +126,8 @@ def _document(name: str, cas: Cas, format: str, options: LayerOptions, *, is_giv
         if type == chosen[0] and _is_in(each, None):
             value = getattr(each, chosen[1], None) if chosen[1] else None
             marks.append(Mark(((each.begin, each.end),), str(value) if value else short_name(type)))
-        elif type in given and _is_in(each, text) and each.begin < each.end:
-            given[type].append((each.begin, each.end))
         elif not others.match(type) and hasattr(each, "begin"):
             losses["relations" if hasattr(each, "Governor") else "annotations of other layers"] += 1
-    held = Text(stem_of(name), text, sorted(given[_SENTENCE]) or None, sorted(given[_TOKEN]) or None)
     layout = _LAYOUTS[format](layer=chosen[0], feature=chosen[1])
     return document_of(held, marks, options, layout, file=name, losses=losses)
 

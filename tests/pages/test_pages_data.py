@@ -342,6 +342,13 @@ def test_campaigns_researchers_change_members_and_nothing_that_is_an_admins(
     assert [one.name for one in campaigns.get_campaign(store, people["res"], campaign).members] == ["ann2"]
 
 
+def test_campaigns_show_the_addresses_for_other_tools(screen: Open, campaign: int) -> None:
+    test = screen("campaigns", "res")
+    assert "Use from INCEpTION, Label Studio" in [one.label for one in test.expander]
+    shown = [one.value.partition("/api/")[2] for one in test.code]
+    assert shown == [f"inception/{campaign}/TOKEN", f"label-studio/{campaign}/TOKEN", ""]
+
+
 def test_campaigns_try_guidelines_with_a_model_that_reads_them(
     screen: Open, store: Store, people: dict[str, Actor], campaign: int
 ) -> None:

@@ -17,6 +17,7 @@ from workbench.accounts.actors import Actor
 from workbench.client import Client
 from workbench.http.api.serving import Api
 from workbench.http.gate import Gate
+from workbench.http.protocols.serving import Protocols
 from workbench.http.server import listen
 from workbench.settings import Settings
 
@@ -27,10 +28,16 @@ def settings_for(store: Store, home: Path, **changes: object) -> Settings:
     return Settings(home=home, database_url=url, **changes)  # type: ignore[arg-type]
 
 
+def gated(settings: Settings) -> Gate:
+    """Return the API and the protocols of other tools behind the gate."""
+    api = Api(settings)
+    return Gate(Starlette(routes=[*Protocols(api).routes(), *api.routes()]), settings=settings)
+
+
 @contextmanager
 def serving(settings: Settings) -> Iterator[str]:
-    """Serve the API from a thread of this process and yield its address."""
-    app = Gate(Starlette(routes=Api(settings).routes()), settings=settings)
+    """Serve the API and the protocols from a thread of this process and yield its address."""
+    app = gated(settings)
     listening = listen("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -184,6 +184,7 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
     values: dict[str, Any] = {
         "active": True, "address": "https://model.example", "archive": archive,
         "campaign_id": ids["campaign"], "check_id": "near_duplicates", "checkpoints": folder / "checkpoints",
+        "document_id": 1, "format": "conll", "is_complete": True, "user_name": "ann1",
         "corpus": "none", "data": stored.OLD_ARCHIVE.read_bytes(), "decision": "keep", "display_name": "Zoe",
         "domain": music, "encoder": EncoderView(name="none", how=""),
         "endpoint": "https://endpoint.example", "files": [("x.txt", b"Ada sang .\n")],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -11,7 +11,7 @@ import numpy as np
 from crossner_core.errors import BadInput, UnknownType
 from crossner_core.schema import LabelledSentence, Sentence, Suggestion, check_content, check_spans, meta_to_keep
 from crossner_core.suggest.imported import IMPORTED
-from db import campaign_rows, suggestion_rows
+from db import campaign_rows, suggestion_rows, task_rows
 from db.engine import Session, Store
 from db.tables import SPLITS, Campaign
 from db.types import now
@@ -195,6 +195,21 @@ def _insert_work(
         for span in check_spans(item.sentence, item.spans)
     ]  # fmt: skip
     campaign_rows.add_spans(session, spans)
+
+
+def make_gold(session: Session, actor: Actor, campaign: Campaign, labelled: Mapping[int, LabelledSentence]) -> None:
+    """Make annotation the gold of sentences (by id) that nobody has begun, as if it had come with them.
+
+    The caller has authorised the actor, and made sure of that.
+    """
+    for item in labelled.values():
+        _check_import(item, domain_of(campaign).type_names)
+    works = []
+    for id, item in labelled.items():
+        task = task_rows.of_sentence(session, id)["annotate"]
+        works.append(({"sentence_id": id, "campaign_id": campaign.id, "position": task.position}, item))
+        task_rows.remove(session, task)
+    _insert_work(session, works, stage="adjudicate", user_id=actor.id)
 
 
 def _insert_suggestions(session: Session, campaign_id: int, labelled: Sequence[LabelledSentence]) -> int:

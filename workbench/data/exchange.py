@@ -228,10 +228,16 @@ def export_files(
         )
     documents: dict[str, list[Record]] = {}
     for record in records:
-        name = _document_of(record) if chosen.by_document else None
+        name = document_of(record) if chosen.by_document else None
         documents.setdefault(name or whole, []).append(record)
     names = safe_paths(list(documents)) if chosen.by_document else list(documents)
     return write_files([_to_write(*item, chosen.id) for item in zip(names, documents.values(), strict=True)], chosen.id)
+
+
+def write_document(name: str, records: Sequence[Record], format: str) -> Written:
+    """Return one document as files of a format, in the layout it came in if that is of this format."""
+    (path,) = safe_paths([name])
+    return write_files([_to_write(path, records, format)], format)
 
 
 def file_name(campaign: str, which: str, format: str) -> str:
@@ -297,7 +303,7 @@ def _file_of(record: Record) -> FileLayout | None:
     return record.sentence.layout.file if record.sentence.layout is not None else None
 
 
-def _document_of(record: Record) -> str | None:
+def document_of(record: Record) -> str | None:
     """Return the name of the document that a sentence came in: that of its file, if one was kept."""
     file = _file_of(record)
     return file.name if file is not None else record.sentence.document

@@ -14,7 +14,7 @@ from crossner_core.formats import read_bytes, write
 from crossner_core.formats.base import Record
 from crossner_core.schema import Sentence, Suggestion
 from db import run_rows
-from db.engine import Store
+from db.engine import Session, Store
 from db.training_tables import Run
 from workbench.accounts.access import enter, enter_run
 from workbench.accounts.actors import Actor, require
@@ -121,15 +121,36 @@ def predict(
         else:
             assert campaign_id is not None
             enter(session, actor, campaign_id, *KEEPERS)
-            best = run_rows.best_done(session, campaign_id=campaign_id, bare=True)
-            if best is None:
-                raise NotFound(
-                    f"Campaign {campaign_id} has no model yet; train a run on all of its gold, or name a run."
-                )
-            run = best
+            run = _model(session, campaign_id)
         folder, chosen = checkpoint_folder(run, settings_of(store).checkpoints), run.id
     answer = warm_tagger.of(settings_of(store).worker_threads).predict(folder, sentences)
     return Prediction(chosen, answer.is_calibrated, answer.suggestions)
+
+
+def model_of(store: Store, actor: Actor, campaign_id: int) -> int:
+    """Return the run whose model a campaign uses now, as `predict` does; raise NotFound where it has none.
+
+    For researchers and admins.
+    """
+    require(actor, *KEEPERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *KEEPERS)
+        return _model(session, campaign_id).id
+
+
+def is_training(store: Store, actor: Actor, campaign_id: int) -> bool:
+    """Return whether a run of a campaign waits for the worker or is being trained. For researchers and admins."""
+    require(actor, *KEEPERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *KEEPERS)
+        return bool(run_rows.listed(session, campaign_id=campaign_id, states=("queued", "running"), limit=1))
+
+
+def _model(session: Session, campaign_id: int) -> Run:
+    best = run_rows.best_done(session, campaign_id=campaign_id, bare=True)
+    if best is None:
+        raise NotFound(f"Campaign {campaign_id} has no model yet; train a run on all of its gold, or name a run.")
+    return best
 
 
 def tag_file(

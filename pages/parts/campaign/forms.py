@@ -16,6 +16,7 @@ from pages.components.under_way import cancel_button, worker_line
 from pages.parts.campaign.descriptions import descriptions_view
 from pages.parts.campaign.exchange import download_campaign
 from pages.parts.campaign.outside import outside_view
+from pages.parts.campaign.outside_tools import addresses_view
 from workbench import out_of_process
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, domains
@@ -71,6 +72,7 @@ def change_view(actor: Actor, known: Sequence[CampaignView]) -> None:
         "What to change", parts, default=parts[0], required=True, key="campaigns:part", width="content"
     )
     _PARTS[part](actor, chosen)
+    addresses_view(chosen)
 
 
 def _rules(actor: Actor, key: str, now: CampaignView) -> dict[str, Any]:

@@ -1,13 +1,21 @@
-"""How many requests a token may make: so many a minute, and as many at once."""
+"""Limits on what programs ask for: requests of a token, bytes of a body, and requests worked on at a time."""
 
 from __future__ import annotations
 
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import anyio
+from starlette.requests import Request
+from starlette.types import Message, Receive
 
 _MOST_TOKENS = 10_000
+_SLOTS = MappingProxyType({"lookup": 4, "short": 4, "long": 2, "model": 4})
+"""Requests worked on at a time; the others wait without holding a thread."""
 
 
 class Limits:
@@ -31,3 +39,47 @@ class Limits:
                 self._left.clear()
             self._left[token_id] = (left - 1, moment)
         return 0
+
+
+class Slots:
+    """Threads by what is waited for: `lookup` of a token, `short`, `long` (whole files) or `model`."""
+
+    def __init__(self, sizes: Mapping[str, int] = _SLOTS) -> None:
+        self.sizes = sizes
+        self._limiters: dict[str, anyio.CapacityLimiter] = {}
+
+    async def run(self, slots: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what a function returns that is called in a thread, once one of these is free."""
+        if slots not in self._limiters:
+            self._limiters[slots] = anyio.CapacityLimiter(self.sizes[slots])
+        return await anyio.to_thread.run_sync(function, *arguments, limiter=self._limiters[slots])
+
+
+class TooLarge(Exception):
+    """Ends the reading of a body that has more than `most` bytes."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    @property
+    def detail(self) -> str:
+        return f"The body has more than {self.most:,} bytes, the most for this route; send it in parts."
+
+
+def limited(request: Request, most: int) -> Receive:
+    """Return a request's messages; raise TooLarge for a body that says it is, or is, larger than `most` bytes."""
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > most:
+        raise TooLarge(most)
+    received = 0
+
+    async def receive() -> Message:
+        nonlocal received
+        message = await request.receive()
+        received += len(message.get("body", b""))
+        if received > most:
+            raise TooLarge(most)
+        return message
+
+    return receive

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.responses import Response
@@ -81,11 +81,26 @@ def problem(
     return Response(text, kind.status, dict(headers or {}), MEDIA_TYPE)
 
 
-def refusal(error: WorkbenchError, path: str) -> Response:
-    """Answer with an error of a use case; of a store's own trouble only the log hears."""
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What is answered to an error of a use case."""
+
+    kind: Kind
+    detail: str
+    problems: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def explained(error: WorkbenchError, path: str) -> Explained:
+    """Return what is answered to an error of a use case; of a store's own trouble only the log hears."""
     kind = kind_of(error)
     if isinstance(error, StorageError):
         log.error("%s was not answered: %s", path, error)
-        return problem(kind, StoreFailed.TRY_LATER, path=path, headers={"retry-after": "5"})
-    problems = error.problems if isinstance(error, BadInput) else ()
-    return problem(kind, str(error), path=path, problems=problems)
+        return Explained(kind, StoreFailed.TRY_LATER, headers={"retry-after": "5"})
+    return Explained(kind, str(error), tuple(error.problems) if isinstance(error, BadInput) else ())
+
+
+def refusal(error: WorkbenchError, path: str) -> Response:
+    """Answer with an error of a use case."""
+    made = explained(error, path)
+    return problem(made.kind, made.detail, path=path, problems=made.problems, headers=made.headers)

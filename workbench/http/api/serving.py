@@ -9,14 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
 from pydantic import BaseModel
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from crossner_core.errors import BadInput, StorageError, WorkbenchError
 from crossner_core.records import read, read_json
@@ -28,7 +27,7 @@ from workbench.campaigns.campaigns import get_campaign
 from workbench.http.api import problems, replays
 from workbench.http.api.declared import ROOT, Body, Call, Declared, File, Files, routes
 from workbench.http.api.document_page import document_page
-from workbench.http.api.limits import Limits
+from workbench.http.api.limits import Limits, Slots, TooLarge, limited
 from workbench.http.api.openapi import openapi
 from workbench.http.api.problems import problem, refusal
 from workbench.http.cookies import session_token
@@ -36,8 +35,6 @@ from workbench.http.gate import API
 from workbench.settings import Settings, open_store
 
 log = logging.getLogger(__name__)
-_SLOTS = {"lookup": 4, "short": 4, "long": 2, "model": 4}
-"""Requests worked on at a time; the others wait without holding a thread."""
 _MOST_FILES = 1_000
 _PAGE, _OPENAPI = f"{ROOT}/", f"{ROOT}/openapi.json"
 
@@ -67,7 +64,7 @@ class Api:
     def __init__(self, settings: Settings, *, limits: Limits | None = None) -> None:
         self.settings = settings
         self.limits = limits or Limits(settings.api_per_minute)
-        self._limiters: dict[str, anyio.CapacityLimiter] = {}
+        self.slots = Slots()
 
     def routes(self) -> list[Route]:
         return [Route(API + "{rest:path}", self)]
@@ -79,6 +76,8 @@ class Api:
             response = await self._answered(request, path)
         except _Refused as refused:
             response = refused.response
+        except TooLarge as large:
+            response = problem(problems.TOO_LARGE, large.detail, path=path)
         except WorkbenchError as error:
             response = refusal(error, path)
         except ClientDisconnect:
@@ -90,7 +89,7 @@ class Api:
         await response(scope, receive, send)
 
     async def _answered(self, request: Request, path: str) -> Response:
-        bearer = await self._in_thread("lookup", self._bearer, request)
+        bearer = await self.slots.run("lookup", self._bearer, request)
         if bearer is None and not (path in (ROOT, _PAGE, _OPENAPI) and await self._is_signed_in(request)):
             raise _Refused(_without_token(path, "authorization" in request.headers))
         if bearer is not None and (seconds := self.limits.wait(bearer.token_id)):
@@ -107,7 +106,7 @@ class Api:
         asked = await _read(request, route, in_path)
         key = request.headers.get(replays.HEADER) if route.creates else None
         try:
-            return await self._in_thread(route.slots, self._done, bearer, asked, key, path)
+            return await self.slots.run(route.slots, self._done, bearer, asked, key, path)
         finally:
             for file in asked.files:
                 await file.close()
@@ -118,7 +117,7 @@ class Api:
 
     async def _is_signed_in(self, request: Request) -> bool:
         token = session_token(request, self.settings)
-        return await self._in_thread("lookup", actor_for_token, open_store(self.settings), token) is not None
+        return await self.slots.run("lookup", actor_for_token, open_store(self.settings), token) is not None
 
     def _done(self, bearer: Bearer, asked: _Asked, key: str | None, path: str) -> Response:
         """Carry a request out; with a key, once."""
@@ -142,11 +141,6 @@ class Api:
             raise
         replays.keep(store, bearer.token_id, checked, replays.Kept(route.status, made.model_dump_json()))
         return _response(route, made)
-
-    async def _in_thread(self, slots: str, function: Any, *arguments: Any) -> Any:
-        if slots not in self._limiters:
-            self._limiters[slots] = anyio.CapacityLimiter(_SLOTS[slots])
-        return await anyio.to_thread.run_sync(function, *arguments, limiter=self._limiters[slots])
 
 
 def _handled(call: Call, asked: _Asked, body: Any) -> Any:
@@ -205,26 +199,24 @@ async def _read(request: Request, route: Declared, in_path: Mapping[str, str]) -
     _check_texts(inputs)
     if route.body is None:
         return _Asked(route, inputs, None, (), b"")
-    length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) > route.most_bytes:
-        raise _Refused(_too_large(request, route))
+    receive = limited(request, route.most_bytes)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     wanted = "multipart/form-data" if route.takes_files else "application/json"
     if media_type != wanted:
         detail = f"The body is {media_type or 'of no stated media type'}; this route reads {wanted}."
         raise _Refused(problem(problems.MEDIA, detail, path=request.url.path))
     if route.takes_files:
-        return _Asked(route, inputs, None, await _files(request, route), b"")
-    raw = await Request(request.scope, _limited(request, route)).body()
+        return _Asked(route, inputs, None, await _files(request, receive), b"")
+    raw = await Request(request.scope, receive).body()
     assert issubclass(route.body, Body)
     body = read_json(route.body, raw, "the body")
     _check_texts(body)
     return _Asked(route, inputs, body, (), raw)
 
 
-async def _files(request: Request, route: Declared) -> tuple[UploadFile, ...]:
+async def _files(request: Request, receive: Receive) -> tuple[UploadFile, ...]:
     try:
-        form = await Request(request.scope, _limited(request, route)).form(max_files=_MOST_FILES, max_fields=1)
+        form = await Request(request.scope, receive).form(max_files=_MOST_FILES, max_fields=1)
     except HTTPException as error:
         raise BadInput(f"The body is no multipart/form-data: {error.detail}") from error
     except (ValueError, KeyError, UnicodeError) as error:
@@ -236,26 +228,6 @@ async def _files(request: Request, route: Declared) -> tuple[UploadFile, ...]:
             await file.close()
         raise BadInput("The body must hold one or more files, each in a field called files.")
     return files
-
-
-def _limited(request: Request, route: Declared) -> Receive:
-    """Return the request's messages, ended by a refusal once the body is too large."""
-    received = 0
-
-    async def receive() -> Message:
-        nonlocal received
-        message = await request.receive()
-        received += len(message.get("body", b""))
-        if received > route.most_bytes:
-            raise _Refused(_too_large(request, route))
-        return message
-
-    return receive
-
-
-def _too_large(request: Request, route: Declared) -> Response:
-    detail = f"The body has more than {route.most_bytes:,} bytes, the most for this route; send it in parts."
-    return problem(problems.TOO_LARGE, detail, path=request.url.path)
 
 
 def _check_texts(model: BaseModel) -> None:

@@ -1,0 +1,1 @@
+"""Rows of documents: sentences that came in one file or text."""
