@@ -172,9 +172,7 @@ def send(
         return response.headers, body
 
 
-def send_unread(
-    request: urllib.request.Request, *, timeout: float, watch: PinnedWatch
-) -> tuple[int, float | None]:
+def send_unread(request: urllib.request.Request, *, timeout: float, watch: PinnedWatch) -> tuple[int, float | None]:
     """Return the status of the answer, whatever it is, and its Retry-After in seconds; no proxy is used.
 
     The body is not read. Raises Transient where no answer came. `watch` is armed for `timeout`.
