@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +19,11 @@ from db.tables import SentenceRow, Task
 from db.training_tables import Job
 from db.types import now
 from tests.support import rounds as round_builders
-from tests.support.builders import SENTENCES, Tab, make_campaign
+from tests.support.builders import SENTENCES, Tab, make_campaign, make_people
 from tests.support.paths import ROOT
-from tests.support.postgres import counted
+from tests.support.postgres import counted, either_store
 from tests.support.training_store import recipe_here, work
-from tests.support.webhooks import ALL, receiving, send_all
+from tests.support.webhooks import ALL, receiving, send_all, settings_here
 from workbench.accounts.actors import Actor
 from workbench.data import snapshots
 from workbench.jobs import queue
@@ -29,6 +32,7 @@ from workbench.runs import adaptation, rounds
 from workbench.settings import Settings
 from workbench.webhooks import events, managing
 
+__all__ = ["either_store"]
 People = dict[str, Actor]
 
 
@@ -200,3 +204,35 @@ def test_round_that_ends_is_an_event(store: Store, people: People, tmp_path: Pat
     done, cancelled = payloads(store, adm, campaign, events.ROUND)
     assert (done["round"], done["state"]) == (first, "done") and done["ordered"] > 0
     assert (cancelled["round"], cancelled["state"], cancelled["ordered"]) == (second, "cancelled", None)
+
+
+def test_two_who_finish_the_last_tasks_together_finish_the_campaign_once(
+    either_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each sees its own task done and, until it has waited for the other, the other's not."""
+    store = either_store
+    for name, value in settings_here(store, tmp_path / "home").environment().items():
+        monkeypatch.setenv(name, value)
+    people = make_people(store)
+    campaign = make_campaign(store, people)
+    hook(store, people["res"], campaign, "http://localhost:9/", events.GOLD, events.FINISHED)
+    with store.write() as session:
+        session.execute(sa.update(Task).values(state="done", stage="adjudicate"))
+        last = list(session.scalars(sa.select(Task.id).order_by(Task.id).limit(2)))
+        session.execute(sa.update(Task).where(Task.id.in_(last)).values(state="open"))
+    both = threading.Barrier(2)
+
+    def finish(task_id: int) -> None:
+        with store.write() as session:
+            task = session.get_one(Task, task_id)
+            task.state = "done"
+            session.flush()
+            with contextlib.suppress(threading.BrokenBarrierError):  # SQLite has one writer
+                both.wait(1)
+            events.gold_made(session, campaign, task.sentence_id)
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(finish, last))
+    assert len(payloads(store, people["res"], campaign, events.FINISHED)) == 1
+    (gold,) = payloads(store, people["res"], campaign, events.GOLD)
+    assert gold["count"] == 2

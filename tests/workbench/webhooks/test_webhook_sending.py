@@ -21,6 +21,8 @@ from db.engine import Store
 from db.programs import webhook_rows
 from db.programs.webhook_tables import Delivery
 from db.types import now
+from tests.support.builders import make_campaign, make_people
+from tests.support.postgres import either_store
 from tests.support.training_store import start_worker
 from tests.support.webhooks import ALL, receiving, send_all, status
 from tests.support.workers import wait_for
@@ -30,6 +32,7 @@ from workbench.webhooks import addresses, managing, sending
 from workbench.webhooks.managing import DeliveryView, NewSecret
 from workbench.webhooks.sending import PAUSES, Sender
 
+__all__ = ["either_store"]
 People = dict[str, Actor]
 
 
@@ -192,7 +195,9 @@ def test_receiver_that_hangs_is_cut_off_and_holds_back_no_other(
     assert line.state == "failed" and "no complete answer within 4 s" in line.last_error
 
 
-def test_two_workers_send_each_delivery_once(store: Store, people: People, campaign: int, settings: Settings) -> None:
+def test_two_workers_send_each_delivery_once(either_store: Store, settings: Settings) -> None:
+    store, people = either_store, make_people(either_store)
+    campaign = make_campaign(store, people)
     with receiving() as receiver:
         hooks = [hook(store, people, campaign, f"{receiver.url}/{number}") for number in range(3)]
         for made in hooks * 6:
