@@ -55,7 +55,7 @@ def reachable(url: str, settings: Settings) -> tuple[str, ...]:
 
 def private_hosts(settings: Settings) -> frozenset[str]:
     """Return the hosts that may have private addresses."""
-    names = (name.strip().lower() for name in settings.webhook_private_hosts.split(","))
+    names = (name.strip().lower() for name in (settings.webhook_private_hosts or "").split(","))
     return frozenset(name for name in names if name)
 
 

@@ -174,5 +174,5 @@ def _answer(line: DeliveryView) -> str:
     return line.last_error or (f"it answers {line.last_status}" if line.last_status else "–")
 
 
-def _time(at: dt.datetime | None) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S}" if at else "–"
+def _time(moment: dt.datetime | None) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}" if moment else "–"

@@ -307,8 +307,9 @@ def test_connection_goes_to_the_address_that_was_checked(
     """The name resolves to another address right after the check, as in a rebinding attack."""
     with receiving() as receiver:
         port = receiver.url.split(":")[2].split("/")[0]
-        own = settings.model_copy(update={"webhook_private_hosts": "localhost, hooks.test"})
-        monkeypatch.setenv("CROSSNER_WEBHOOK_PRIVATE_HOSTS", own.webhook_private_hosts)
+        hosts = "localhost, hooks.test"
+        own = settings.model_copy(update={"webhook_private_hosts": hosts})
+        monkeypatch.setenv("CROSSNER_WEBHOOK_PRIVATE_HOSTS", hosts)
         asked = answering_as(monkeypatch, "hooks.test", "127.0.0.1", "127.0.0.1", "192.0.2.1")
         queued(store, people, campaign, hook(store, people, campaign, f"http://hooks.test:{port}/x"))
         send_all(store, own)
@@ -321,8 +322,9 @@ def test_certificate_is_checked_against_the_name(
 ) -> None:
     key, signed = certificate(tmp_path, "hooks.test")
     monkeypatch.setenv("SSL_CERT_FILE", str(signed))
-    own = settings.model_copy(update={"webhook_private_hosts": "hooks.test,other.test", "webhook_plain_http": False})
-    monkeypatch.setenv("CROSSNER_WEBHOOK_PRIVATE_HOSTS", own.webhook_private_hosts)
+    hosts = "hooks.test,other.test"
+    own = settings.model_copy(update={"webhook_private_hosts": hosts, "webhook_plain_http": False})
+    monkeypatch.setenv("CROSSNER_WEBHOOK_PRIVATE_HOSTS", hosts)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(signed, key)
     real = socket.getaddrinfo

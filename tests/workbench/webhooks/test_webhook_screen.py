@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from db.engine import Store
 from tests.support.screens import healthy, open_screen, press, words
-from tests.support.webhooks import receiving, send_all, settings_here, status
+from tests.support.webhooks import receiving, send_all, status
 from workbench.accounts.actors import Actor
 from workbench.settings import Settings
 from workbench.webhooks import managing
 
 People = dict[str, Actor]
-
-
-@pytest.fixture
-def settings(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    made = settings_here(store, tmp_path / "home")
-    for name, value in made.environment().items():
-        monkeypatch.setenv(name, value)
-    return made
 
 
 def opened(monkeypatch: pytest.MonkeyPatch, store: Store, actor: Actor) -> AppTest:
