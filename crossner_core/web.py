@@ -9,9 +9,10 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from crossner_core.errors import InvalidConfig
@@ -68,7 +69,7 @@ class Watch:
         self._timer = threading.Timer(seconds, self.fire)
         self._timer.daemon = True
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         self._timer.start()
         return self
 
@@ -95,6 +96,24 @@ class Watch:
                 _shut(twin)
 
 
+class PinnedWatch(Watch):
+    """Connects to these IP addresses only, whatever the URL's host resolves to by now; TLS checks its name."""
+
+    def __init__(self, seconds: float, addresses: Sequence[str]) -> None:
+        super().__init__(seconds)
+        self._addresses = tuple(addresses)
+
+    def connect(self, address: tuple[str, int], *args: Any, **kwargs: Any) -> socket.socket:
+        """Open a socket to the first of the addresses that answers."""
+        refused: OSError = OSError("no address to connect to")
+        for ip in self._addresses:
+            try:
+                return super().connect((ip, address[1]), *args, **kwargs)
+            except OSError as error:
+                refused = error
+        raise refused
+
+
 def _shut(sock: socket.socket) -> None:
     try:
         sock.shutdown(socket.SHUT_RDWR)
@@ -102,8 +121,11 @@ def _shut(sock: socket.socket) -> None:
         return  # the other side was faster
 
 
-def _opener(watch: Watch) -> urllib.request.OpenerDirector:
-    """Build an opener that accepts http and https only, follows no redirect, and connects under the watch."""
+def _opener(watch: Watch, proxies: Mapping[str, str] | None = None) -> urllib.request.OpenerDirector:
+    """Build an opener that accepts http and https only, follows no redirect, and connects under the watch.
+
+    `proxies` replace those of the environment.
+    """
 
     def connection(kind: type[http.client.HTTPConnection]) -> Callable[..., http.client.HTTPConnection]:
         def make(host: str, **kwargs: Any) -> http.client.HTTPConnection:
@@ -123,7 +145,7 @@ def _opener(watch: Watch) -> urllib.request.OpenerDirector:
 
     opener = urllib.request.OpenerDirector()
     for handler in (
-        urllib.request.ProxyHandler(),
+        urllib.request.ProxyHandler(None if proxies is None else dict(proxies)),
         urllib.request.UnknownHandler(),
         urllib.request.HTTPDefaultErrorHandler(),
         urllib.request.HTTPErrorProcessor(),
@@ -141,14 +163,36 @@ def send(
 
     Raises urllib's HTTPError for any status but 2xx, Transient where nothing came, Incomplete for part of an answer.
     """
+    with _failures(watch, timeout), _opener(watch).open(request, timeout=timeout) as response:
+        body = response.read(largest + 1)
+        if len(body) > largest:
+            raise Incomplete(f"the answer is longer than {_size(largest)}")
+        if response.length:
+            raise http.client.IncompleteRead(body, response.length)
+        return response.headers, body
+
+
+def send_unread(request: urllib.request.Request, *, timeout: float, watch: PinnedWatch) -> tuple[int, float | None]:
+    """Return the status of the answer, whatever it is, and its Retry-After in seconds; no proxy is used.
+
+    The body is not read. Raises Transient where no answer came. `watch` is armed for `timeout`.
+    """
     try:
-        with _opener(watch).open(request, timeout=timeout) as response:
-            body = response.read(largest + 1)
-            if len(body) > largest:
-                raise Incomplete(f"the answer is longer than {_size(largest)}")
-            if response.length:
-                raise http.client.IncompleteRead(body, response.length)
-            return response.headers, body
+        with _failures(watch, timeout), _opener(watch, {}).open(request, timeout=timeout) as response:
+            status, wanted = response.status, response.headers.get("Retry-After")
+    except urllib.error.HTTPError as error:
+        error.close()
+        status, wanted = error.code, error.headers.get("Retry-After")
+    if watch.fired:  # of a line that was cut off any beginning can look like a status
+        raise TimedOut(f"no complete answer within {timeout:g} s")
+    return status, retry_after(wanted)
+
+
+@contextmanager
+def _failures(watch: Watch, timeout: float) -> Iterator[None]:
+    """Turn what fails on the way into Transient or Incomplete; an HTTPError passes."""
+    try:
+        yield
     except urllib.error.HTTPError:
         raise
     except http.client.IncompleteRead as error:

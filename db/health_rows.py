@@ -28,10 +28,13 @@ from db.types import Base, UtcTime, now
 
 _CHUNK = 500
 _OPEN = ("queued", "running")
-# Ends of leases and sessions, which lie ahead as a rule.
-_AHEAD = ("lease_expires", "expires_at")
+# Ends of leases and sessions, and when something is sent again, which lie ahead as a rule.
+_AHEAD = ("lease_expires", "expires_at", "next_at", "claimed_until")
 # Rows that only follow from others, so that nobody's work goes with them; children before their owners.
-TRACES = ("link", "suggestion", "campaign_member", "login_session", "api_reply", "api_token", "run_event", "job_line")
+TRACES = (
+    "link", "suggestion", "campaign_member", "login_session", "api_reply", "api_token", "run_event", "job_line",
+    "webhook_delivery", "webhook",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

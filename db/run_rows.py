@@ -133,11 +133,12 @@ def mark_started(session: Session, run_id: int) -> None:
     update(session, run_id, state="running", started_at=started)
 
 
-def finish(session: Session, run_id: int, state: str, *, error: str | None = None) -> None:
-    """End a run that has not ended yet."""
+def finish(session: Session, run_id: int, state: str, *, error: str | None = None) -> bool:
+    """End a run that has not ended yet; return whether it has ended now."""
     statement = sa.update(Run).where(Run.id == run_id, Run.state.not_in(FINAL))
     statement = statement.values(state=state, error=error, finished_at=now())
-    session.execute(statement.execution_options(synchronize_session=False))
+    done = session.execute(statement.execution_options(synchronize_session=False))
+    return cast(sa.CursorResult[Any], done).rowcount == 1
 
 
 def best_done(session: Session, *, campaign_id: int, bare: bool = False) -> Run | None:

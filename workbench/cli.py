@@ -28,6 +28,7 @@ from workbench.commands import (
     studies,
     tokens,
     training,
+    webhooks,
 )
 
 _OUTCOMES = Outcomes(prefix="workbench: ", interrupted="workbench: interrupted.")
@@ -52,6 +53,7 @@ app.add_typer(label_review.app, name="second-look")
 app.add_typer(outside.app, name="outside")
 app.add_typer(studies.app, name="study")
 app.add_typer(tokens.app, name="token")
+app.add_typer(webhooks.app, name="webhook")
 app.add_typer(data.datasets, name="dataset")
 
 

@@ -28,6 +28,11 @@ class Settings(BaseSettings):
     api_per_minute: int = Field(
         default=600, ge=1, le=1_000_000, description="requests that one token of the API may make in a minute"
     )
+    webhook_private_hosts: str | None = Field(
+        default=None,
+        description="hosts, separated by commas, that webhooks may reach although their addresses are private",
+    )
+    webhook_plain_http: bool = Field(default=False, description="allow webhooks to addresses that begin with http")
     data: Path | None = Field(
         default=None, description="folder with the corpora that studies read, one folder per corpus"
     )

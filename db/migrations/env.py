@@ -5,6 +5,7 @@ from __future__ import annotations
 from alembic import context
 
 import db.label_review_tables
+import db.programs.webhook_tables
 import db.tables
 import db.training_tables  # noqa: F401
 from db.types import Base

@@ -335,7 +335,7 @@ def test_campaigns_researchers_change_members_and_nothing_that_is_an_admins(
 ) -> None:
     test = screen("campaigns", "res")
     parts = next(one for one in test.segmented_control if one.key == "campaigns:part")
-    assert parts.options == ["Members", "Pre-annotation", "Guidelines", "Outside models"]
+    assert parts.options == ["Members", "Pre-annotation", "Guidelines", "Outside models", "Webhooks"]
     assert "campaigns:view" not in {one.key for one in test.segmented_control}  # no import of a zip to choose
     test.multiselect(key=f"campaigns:people:{campaign}").set_value([people["ann2"].id])
     press(test, "Save the members")

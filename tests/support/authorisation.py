@@ -26,6 +26,7 @@ from crossner_core.training.recipe import Recipe
 from db.engine import Store
 from db.label_review_tables import FindingRow
 from db.migrate import migrate
+from db.programs.webhook_tables import Delivery, Webhook
 from db.tables import Task, User
 from db.training_tables import Job
 from tests.golden import stored
@@ -153,12 +154,21 @@ def make_scene(store: Store) -> Scene:
             campaign_id=campaign_id, sentence_id=gold[1], found_by="near_duplicates", kind="missing", start=0, end=1,
             there=[], proposed=[], score=0.5, why="perhaps",
         )  # fmt: skip
-        session.add(finding)
+        hook = Webhook(
+            campaign_id=campaign_id, url="https://192.0.2.1/hooks", events=["gold.made"], secret="whsec_YWRh"
+        )
+        session.add_all([finding, hook])
+        session.flush()
+        delivery = Delivery(
+            webhook_id=hook.id, message_id="msg_1", type="gold.made", payload={"type": "gold.made"}, state="given up"
+        )
+        session.add(delivery)
         session.flush()
         ids = {
             "campaign": campaign_id, "run": run_id, "other run": other_id, "snapshot": snapshot,
             "question": question_id, "parked": parked,
             "gold": gold[0], "finding": finding.id, "play": play_id, "asked": asked["task"],
+            "webhook": hook.id, "delivery": delivery.id,
             "job": session.scalar(sa.select(Job.id).where(Job.run_id == run_id)),
             "users": [a.id for a in insiders.values()],
         }  # fmt: skip
@@ -206,6 +216,8 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
         "splits": {"train": ("t.jsonl", as_jsonl(own_sentences(2)))}, "stage": "annotate", "strategies": ["longest"],
         "strategy": "longest", "suggestions": {}, "surface": "Ada", "task_ids": [ids["gold"]],
         "target": folder / uuid.uuid4().hex,
+        "webhook_id": ids["webhook"], "delivery_id": ids["delivery"], "events": ["run.ended"],
+        "url": "https://192.0.2.1/other",
         "task_id": ids["gold"], "text": "Ada", "token": "none", "token_id": 1,
         "user_id": actor.id, "user_ids": ids["users"],
         "search": Search(text="sang"), "type": "band", "hashes": (),

@@ -14,12 +14,15 @@ from crossner_core.folders import beside_of, recover_folder, sync_folder, what_h
 from db import copying
 from db.engine import Store
 from db.migrate import migrate
+from db.programs import webhook_rows
 from workbench.backups import proofs
 from workbench.backups.checking import Source, fill_from_rows, open_source, store_problems
 from workbench.backups.files import file_problems
 from workbench.backups.manifest import GOLD, ROWS, STORE, Entry
 from workbench.backups.moving import check_empty, make_ready
 from workbench.settings import Settings
+
+_RESTORED = "The store was restored from a backup; switch the webhook on if this server is to send."
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ def restore(path: Path, settings: Settings) -> Restored:
     """Restore a backup, the newest in a folder, or a copied store, into an empty home and store.
 
     All is copied beside and proven equal (hashes, counts, each gold sentence, predictions) before it is put in place.
-    Signed-in browsers and workers are left out: a session ended since the backup must not be valid again.
+    Signed-in browsers and workers are left out: a session ended since the backup must not be valid again. Webhooks are
+    off: the server that was backed up may still send.
 
     Needs no account, as an empty home has none. Raises Conflict for a home or store that is not empty, StorageError
     naming what differs.
@@ -109,6 +113,7 @@ def _restore_store(source: Source, beside: Path) -> tuple[int, list[str]]:
             _require_none(source, proofs.gold_problems(session, source.gold) if source.gold else [])
             taggers = proofs.kept_taggers(session)
             copying.forget_processes(session)
+            webhook_rows.switch_off_all(session, _RESTORED)
     finally:
         store.close()
     recorded = source.manifest.predictions

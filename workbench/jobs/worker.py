@@ -22,6 +22,7 @@ from workbench.jobs.context import Claimed, JobContext
 from workbench.jobs.kind import PATIENT_ABOVE, job_kind, job_kinds
 from workbench.jobs.running import run_job
 from workbench.settings import Settings, get_settings, open_store
+from workbench.webhooks.sending import Sender
 
 log = logging.getLogger("workbench.jobs.worker")
 
@@ -30,7 +31,10 @@ NICENESS = 10
 
 
 class Worker:
-    """Claims jobs (only those of `run_ids`, or `job_ids`, if given) and runs them until it is stopped."""
+    """Claims jobs (only those of `run_ids`, or `job_ids`, if given) and runs them until it is stopped.
+
+    Meanwhile it sends to webhooks, unless it was started for certain jobs.
+    """
 
     def __init__(
         self,
@@ -43,12 +47,15 @@ class Worker:
         self.store, self.settings, self.run_ids, self.job_ids = store, settings, run_ids, job_ids
         self.stopping = threading.Event()
         self.pulse = lease.Pulse(store)
+        self.sender = Sender(store, settings) if run_ids is None and job_ids is None else None
         self._encoders: dict[str, Any] = {}
 
     def run(self, *, once: bool = False) -> int:
         """Work until `stop`, or with `once` until the queue is empty; return the number of jobs done."""
         done = 0
         self.pulse.start()
+        if self.sender is not None:
+            self.sender.start()
         try:
             # Loading PyTorch takes seconds: the page should show the worker before that.
             self.pulse.device = _prepare(self.settings)
@@ -126,6 +133,8 @@ class Worker:
             return False
 
     def _sign_off(self) -> None:
+        if self.sender is not None:
+            self.sender.stop()
         try:
             self.pulse.stop()
         except StorageError as error:

@@ -23,6 +23,7 @@ from workbench.labelling.saving import save
 from workbench.labelling.units import check_choices
 from workbench.labelling.work import Work, work_of
 from workbench.suggestions.proposing import gold_came
+from workbench.webhooks import events
 
 NEXT_STAGE = {"annotate": "check", "check": "adjudicate"}
 _SKIPS_TO_PARK = 2
@@ -115,6 +116,8 @@ def submit(
     else:
         task_rows.open_stage(session, task, NEXT_STAGE[task.stage])
     session.flush()
+    if task.stage == "adjudicate":
+        events.gold_made(session, campaign.id, task.sentence_id)
 
 
 def skip(session: Session, campaign: Campaign, actor: Actor, task: Task, annotation: Annotation, reason: str) -> None:

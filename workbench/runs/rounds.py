@@ -26,6 +26,7 @@ from workbench.jobs.kind import job_kind
 from workbench.runs import adaptation
 from workbench.runs.adaptation import waits_for
 from workbench.suggestions.feeding import held_back
+from workbench.webhooks import events
 
 log = logging.getLogger(__name__)
 
@@ -189,7 +190,7 @@ def cancel_round(store: Store, actor: Actor, campaign_id: int) -> str:
         job = _job_at_work(session, round_)
         if job is not None and queue.cancel(session, job) == "running":
             return "running"  # the round ends with its job
-        _end(round_, "cancelled", "It was cancelled.")
+        _end(session, round_, "cancelled", "It was cancelled.")
         return round_.state
 
 
@@ -258,10 +259,12 @@ def _tick_safely(store: Store, campaign_id: int) -> bool:
             if not _is_due(session, campaign):  # another worker hit the same error and recorded it
                 return False
             gold = round_rows.gold_in_pool(session, campaign_id)
-            round_rows.add(
+            round_id = round_rows.add(
                 session, campaign_id=campaign_id, strategy=campaign.strategy, automatic=True, gold=gold,
                 state="failed", notes=[str(error)], finished_at=now(),
             )  # fmt: skip
+            if (failed := round_rows.get(session, round_id)) is not None:
+                events.round_ended(session, failed)
         return True
 
 
@@ -321,16 +324,16 @@ def _go_on(session: Session, campaign: Campaign, round_: Round) -> None:
     """Queue the job of a round whose run is done; end one whose run or job failed, or that is no longer wanted."""
     job, run = round_rows.job_of(session, round_), _state_of_run(session, round_)
     if job is not None:
-        _end(round_, job.state, job.error or "It was cancelled.")
+        _end(session, round_, job.state, job.error or "It was cancelled.")
     elif run in _BROKEN:
-        _end(round_, run, f"Its run {round_.run_id or ''} {'was cancelled' if run == 'cancelled' else run}.")
+        _end(session, round_, run, f"Its run {round_.run_id or ''} {'was cancelled' if run == 'cancelled' else run}.")
     elif campaign.archived:
-        _end(round_, "cancelled", "The campaign was archived meanwhile.")
+        _end(session, round_, "cancelled", "The campaign was archived meanwhile.")
     elif round_.strategy and campaign.strategy:
         _queue(session, round_)
     else:  # the order stays; the new model suggests
         waits = have_suggested(session, round_.campaign_id, round_.run_id)
-        _end(round_, "done", f"The queue keeps its order. {waits}".strip())
+        _end(session, round_, "done", f"The queue keeps its order. {waits}".strip())
 
 
 def _job_at_work(session: Session, round_: Round) -> Job | None:
@@ -396,8 +399,9 @@ def _queue(session: Session, round_: Round) -> None:
     queue.start(session, "turn", {"turn_id": round_.id}, by=SYSTEM, campaign_id=round_.campaign_id)
 
 
-def _end(round_: Round, state: str, note: str) -> None:
+def _end(session: Session, round_: Round, state: str, note: str) -> None:
     round_.state, round_.finished_at, round_.notes = state, now(), [*round_.notes, note]
+    events.round_ended(session, round_)
 
 
 def _settings(campaign: Campaign) -> RoundSettings:

@@ -17,6 +17,7 @@ from pages.parts.campaign.descriptions import descriptions_view
 from pages.parts.campaign.exchange import download_campaign
 from pages.parts.campaign.outside import outside_view
 from pages.parts.campaign.outside_tools import addresses_view
+from pages.parts.campaign.webhooks import webhooks_view
 from workbench import out_of_process
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, domains
@@ -258,7 +259,8 @@ _PARTS = {
     "Pre-annotation": _preannotation,
     "Guidelines": descriptions_view,
     "Outside models": outside_view,
+    "Webhooks": webhooks_view,
     "Domain and archive": _domain_and_end,
 }
-_RESEARCHERS = ("Members", "Pre-annotation", "Guidelines", "Outside models")
+_RESEARCHERS = ("Members", "Pre-annotation", "Guidelines", "Outside models", "Webhooks")
 """What a researcher changes; rules, domain and archive are an admin's."""

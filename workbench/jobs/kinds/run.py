@@ -21,6 +21,7 @@ from workbench.jobs.kind import Fields, JobKind, LogLine, Outcome, register
 from workbench.runs.training_data import for_run
 from workbench.settings import Settings
 from workbench.suggestions.feeding import held_back
+from workbench.webhooks import events
 
 if TYPE_CHECKING:
     from crossner_core.training.events import RunResult, TrainEvent
@@ -216,8 +217,8 @@ def _follow(session: Session, job: Claimed, state: str, error: str | None) -> No
         run_rows.mark_started(session, run_id)
     elif state == "queued":
         run_rows.update(session, run_id, state="queued", error=None, finished_at=None)
-    else:
-        run_rows.finish(session, run_id, state, error=error)
+    elif run_rows.finish(session, run_id, state, error=error) and (run := run_rows.get_bare(session, run_id)):
+        events.run_ended(session, run, state)
 
 
 register(

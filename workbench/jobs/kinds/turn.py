@@ -32,6 +32,7 @@ from workbench.runs import rounds
 from workbench.runs.predicting import checkpoint_folder, predictor_for
 from workbench.runs.rounds import CHANCE
 from workbench.suggestions.proposing import proposed_without_model
+from workbench.webhooks import events
 
 if TYPE_CHECKING:
     from crossner_core.encoders.base import Encoder
@@ -222,6 +223,7 @@ def _write(
         if suggests:
             waits = rounds.have_suggested(session, plan.campaign_id, plan.run_id)
             round_.notes = [*notes, *([waits] if waits else [])]
+        events.round_ended(session, round_)
     return f"{moved} sentences in the order of {plan.strategy}; {scored} were scored in {seconds:.0f} s."
 
 

@@ -1,0 +1,1 @@
+"""Tables and row functions of what other programs are told: webhooks."""
