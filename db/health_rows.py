@@ -31,7 +31,10 @@ _OPEN = ("queued", "running")
 # Ends of leases and sessions, which lie ahead as a rule.
 _AHEAD = ("lease_expires", "expires_at")
 # Rows that only follow from others, so that nobody's work goes with them; children before their owners.
-TRACES = ("link", "suggestion", "campaign_member", "login_session", "api_reply", "api_token", "run_event", "job_line")
+TRACES = (
+    "link", "suggestion", "campaign_member", "provider_session", "identity", "login_session", "api_reply", "api_token",
+    "run_event", "job_line",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
