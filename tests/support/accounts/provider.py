@@ -40,6 +40,7 @@ class FakeProvider:
     published: dict[str, Any] = field(default_factory=dict)
     spoiled: dict[str, Any] = field(default_factory=dict)
     down: bool = False
+    knows_address: bool = True
     requests: list[str] = field(default_factory=list)
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -91,6 +92,8 @@ class FakeProvider:
             return 200, dict(KeySet([self.key]).as_dict(private=False))
         if path == "/token":
             return self.tokens(fields, authorization)
+        if path == "/authorize":
+            return 200 if self.knows_address else 400, {}
         if path == "/userinfo" and authorization == "Bearer access":
             return 200, {"sub": self.person["sub"]} | self.userinfo
         return 404, {}

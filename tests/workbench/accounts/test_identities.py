@@ -1,4 +1,4 @@
-"""People by issuer and subject: the policy for who is new, roles by groups, linking, and sessions that a provider ends."""
+"""People by issuer and subject: the policy for newcomers, roles by groups, linking, sessions that a provider ends."""
 
 from __future__ import annotations
 
