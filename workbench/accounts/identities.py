@@ -45,6 +45,11 @@ class IdentityView:
     shown_as: str
     waits_since: dt.datetime | None
 
+    @property
+    def label(self) -> str:
+        """What the provider calls the person, and the subject that it knows them by."""
+        return f"{self.shown_as} ({self.subject})" if self.shown_as else self.subject
+
 
 @dataclass(frozen=True, slots=True)
 class WaysIn:
