@@ -88,7 +88,13 @@ def forget_processes(session: Session) -> None:
 
     A token that was revoked after a backup must not be valid again where that is restored.
     """
-    gone = (tables.LoginSession, tables.ApiReply, tables.ApiToken, training_tables.WorkerRow)
+    gone = (
+        identity_tables.ProviderSession,
+        tables.LoginSession,
+        tables.ApiReply,
+        tables.ApiToken,
+        training_tables.WorkerRow,
+    )
     for table in (row.__table__ for row in gone):
         session.execute(sa.delete(table))  # type: ignore[arg-type]
 

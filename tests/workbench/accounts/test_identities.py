@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from crossner_core.errors import BadInput, Conflict, InvalidAccount, NotAllowed, NotFound
+from db.copying import filled, forget_processes
 from db.engine import Store
 from db.types import now
 from tests.support.builders import make_person
@@ -251,3 +252,13 @@ def test_attempts_with_the_provider_are_limited_by_address(store: Store) -> None
     with pytest.raises(NotAllowed, match="Too many failed attempts"):
         sign_in.attempt_by_provider(store, "192.0.2.1", limit=limit)
     sign_in.attempt_by_provider(store, "192.0.2.2", limit=limit)
+
+
+def test_restored_store_knows_people_and_has_nobody_signed_in(store: Store, admin: Actor) -> None:
+    signed_in = enter(store, sid="s-1", id_token="a.b.c")
+    with store.write() as session:
+        forget_processes(session)
+    with store.read() as session:
+        assert not {"login_session", "provider_session"} & set(filled(session))
+    assert sign_in.actor_for_token(store, signed_in.token) is None
+    assert enter(store).actor == signed_in.actor
