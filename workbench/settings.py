@@ -32,7 +32,7 @@ class Settings(BaseSettings):
         default=None, description="folder with the corpora that studies read, one folder per corpus"
     )
     outside: Path | None = Field(default=None, description="file that names outside models")
-    oidc: Path | None = Field(default=None, description="file that describes the sign-in provider (OpenID Connect)")
+    oidc: Path | None = Field(default=None, description="file that describes the sign-in provider")
     study_workers: int = Field(default=1, ge=1, description="cells of a study that the worker trains in parallel")
     ray: str | None = Field(
         default=None, description="address of the Ray cluster that the worker trains studies on; local starts one"
