@@ -20,6 +20,7 @@ from workbench.http import parts
 from workbench.http.api.serving import Api
 from workbench.http.beside import Beside
 from workbench.http.gate import Gate
+from workbench.http.oidc import ProviderSignIn
 from workbench.http.protocols.serving import Protocols
 from workbench.http.routes import Accounts
 from workbench.http.saves import Saves
@@ -27,6 +28,7 @@ from workbench.settings import get_settings
 
 _LOG = logging.getLogger(__name__)
 _SETTINGS = get_settings()
+_ACCOUNTS = Accounts(_SETTINGS)
 _PAGES = Path(__file__).parent / "pages"
 _API = Api(_SETTINGS)
 
@@ -72,7 +74,8 @@ app = st.App(
     _PAGES / "main.py",
     lifespan=_lifespan,
     routes=[
-        *Accounts(_SETTINGS).routes(),
+        *_ACCOUNTS.routes(),
+        *ProviderSignIn(_ACCOUNTS).routes(),
         *Saves(_SETTINGS).routes(),
         *Beside(_SETTINGS).routes(),
         *Protocols(_API).routes(),

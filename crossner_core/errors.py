@@ -54,7 +54,11 @@ class NotAllowed(WorkbenchError):
 
 
 class SignInRefused(NotAllowed):
-    """Name and password match no active account; the message never states which of them is wrong."""
+    """Name and password match no active account (never which of them is wrong), or a provider's answer is no proof."""
+
+
+class ProviderUnavailable(WorkbenchError):
+    """A sign-in provider that did not answer, or not as OpenID Connect asks."""
 
 
 class RateLimited(NotAllowed):

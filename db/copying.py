@@ -14,11 +14,12 @@ import sqlalchemy as sa
 
 from crossner_core.errors import BadInput, StorageError
 from db import label_review_tables, tables, training_tables
+from db.accounts import identity_tables
 from db.engine import Session, in_byte_order, is_postgres, set_sequence
 from db.programs import webhook_tables
 from db.types import Base, UtcTime
 
-_MODULES = (label_review_tables, tables, training_tables, webhook_tables)  # each adds its tables to the metadata
+_MODULES = (identity_tables, label_review_tables, tables, training_tables, webhook_tables)  # each adds its tables
 TABLES: Sequence[sa.Table] = tuple(Base.metadata.sorted_tables)
 """Every table, after those it refers to."""
 _BATCH = 500
@@ -88,7 +89,13 @@ def forget_processes(session: Session) -> None:
 
     A token that was revoked after a backup must not be valid again where that is restored.
     """
-    gone = (tables.LoginSession, tables.ApiReply, tables.ApiToken, training_tables.WorkerRow)
+    gone = (
+        identity_tables.ProviderSession,
+        tables.LoginSession,
+        tables.ApiReply,
+        tables.ApiToken,
+        training_tables.WorkerRow,
+    )
     for table in (row.__table__ for row in gone):
         session.execute(sa.delete(table))  # type: ignore[arg-type]
 

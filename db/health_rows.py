@@ -32,8 +32,8 @@ _OPEN = ("queued", "running")
 _AHEAD = ("lease_expires", "expires_at", "next_at", "claimed_until")
 # Rows that only follow from others, so that nobody's work goes with them; children before their owners.
 TRACES = (
-    "link", "suggestion", "campaign_member", "login_session", "api_reply", "api_token", "run_event", "job_line",
-    "webhook_delivery", "webhook",
+    "link", "suggestion", "campaign_member", "provider_session", "identity", "login_session", "api_reply", "api_token",
+    "run_event", "job_line", "webhook_delivery", "webhook",
 )  # fmt: skip
 
 

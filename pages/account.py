@@ -2,12 +2,56 @@
 
 from __future__ import annotations
 
+from html import escape
+
 import streamlit as st
 
 from pages import shell
 from pages.components.marked_text import as_text
-from workbench.accounts import accounts, tokens
+from workbench.accounts import accounts, identities, tokens
+from workbench.accounts.actors import Actor
+from workbench.accounts.identities import WaysIn
+from workbench.accounts.oidc.provider_settings import read_provider
 from workbench.accounts.roles import ROLE_TASKS
+from workbench.settings import settings_of
+
+
+def _password(actor: Actor) -> None:
+    """Draw the form of a new password."""
+    with st.container(width=440), st.form("password", border=False, clear_on_submit=True):
+        st.markdown("**New password**")
+        present = st.text_input("Current password", type="password", autocomplete="current-password")
+        new = st.text_input("New password (10 characters or more)", type="password", autocomplete="new-password")
+        again = st.text_input("Repeat the new password", type="password", autocomplete="new-password")
+        if st.form_submit_button("Change the password"):
+            with shell.shown_errors():
+                if new != again:
+                    st.warning("The two new passwords differ; nothing was changed.")
+                else:
+                    accounts.change_password(
+                        shell.store(), actor, present=present, new=new, token=shell.session_token()
+                    )
+                    shell.note("Your password is changed; other browsers are signed out.")
+                    st.rerun()
+
+
+def _provider(actor: Actor, ways: WaysIn) -> None:
+    """Draw which identities at the provider open this account, with a way to link and to unlink one."""
+    described = read_provider(settings_of(shell.store()).sign_in_provider)
+    if described is None and not ways.identities:
+        return
+    st.markdown("**Sign-in with a provider**")
+    for identity in ways.identities:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.text(f"{identity.label} at {identity.issuer}")
+            is_only = not ways.has_password and len(ways.identities) == 1
+            if st.button("Unlink", key=f"account:unlink:{identity.id}", disabled=is_only):
+                identities.unlink_identity(shell.store(), actor, identity.id)
+                shell.note("That identity no longer opens your account.")
+                st.rerun()
+    if described is not None and described.issuer not in {identity.issuer for identity in ways.identities}:
+        st.html(f'<a href="/auth/oidc/link" target="_self">Link {escape(described.name)}</a>')
+
 
 actor = shell.signed_in()
 shell.header(
@@ -25,19 +69,13 @@ with st.container(width=440), st.form("display_name", border=False):
             shell.note("Your display name is changed.")
             st.rerun()
 
-with st.container(width=440), st.form("password", border=False, clear_on_submit=True):
-    st.markdown("**New password**")
-    present = st.text_input("Current password", type="password", autocomplete="current-password")
-    new = st.text_input("New password (10 characters or more)", type="password", autocomplete="new-password")
-    again = st.text_input("Repeat the new password", type="password", autocomplete="new-password")
-    if st.form_submit_button("Change the password"):
-        with shell.shown_errors():
-            if new != again:
-                st.warning("The two new passwords differ; nothing was changed.")
-            else:
-                accounts.change_password(shell.store(), actor, present=present, new=new, token=shell.session_token())
-                shell.note("Your password is changed; other browsers are signed out.")
-                st.rerun()
+with shell.shown_errors():
+    ways = identities.own_ways_in(shell.store(), actor)
+    if ways.has_password:
+        _password(actor)
+    else:
+        st.caption("Your account has no password: you sign in with the provider. An admin can give you one.")
+    _provider(actor, ways)
 
 if st.button("Sign out my other browsers"):
     with shell.shown_errors():

@@ -37,6 +37,7 @@ class Settings(BaseSettings):
         default=None, description="folder with the corpora that studies read, one folder per corpus"
     )
     outside: Path | None = Field(default=None, description="file that names outside models")
+    oidc: Path | None = Field(default=None, description="file that describes the sign-in provider")
     study_workers: int = Field(default=1, ge=1, description="cells of a study that the worker trains in parallel")
     ray: str | None = Field(
         default=None, description="address of the Ray cluster that the worker trains studies on; local starts one"
@@ -81,6 +82,11 @@ class Settings(BaseSettings):
     def outside_models(self) -> Path:
         """The file of outside models."""
         return self.outside or self.home.resolve() / "outside.toml"
+
+    @property
+    def sign_in_provider(self) -> Path:
+        """The file of the sign-in provider."""
+        return self.oidc or self.home.resolve() / "oidc.toml"
 
     @property
     def gazetteers(self) -> Path:

@@ -12,8 +12,10 @@ from pages import shell
 from pages.main import SECTIONS
 from tests.support import builders
 from tests.support.screens import PAGES, open_screen
-from workbench.accounts import accounts, passwords, sign_in, tokens
+from workbench.accounts import accounts, identities, passwords, sign_in, tokens
 from workbench.accounts.actors import Actor
+from workbench.accounts.oidc.arrivals import Arrival
+from workbench.accounts.oidc.provider_settings import ProviderSettings
 from workbench.accounts.roles import EVERYONE
 from workbench.campaigns import campaigns
 from workbench.labelling import adjudication, handout
@@ -348,3 +350,54 @@ def test_token_is_made_shown_once_and_revoked(monkeypatch: pytest.MonkeyPatch, s
     assert "crossner_" not in words(open_screen(monkeypatch, store, "account", people["ann1"]))
     press(screen, "Revoke it")
     assert tokens.list_tokens(store, people["ann1"])[0].state == "revoked"
+
+
+ISSUER = "https://login.example"
+
+
+def knock(store: Store, name: str, first_sign_in: str = "wait") -> None:
+    """Sign in with the provider for the first time."""
+    settings = ProviderSettings(ISSUER, "workbench", "https://bench.example", first_sign_in=first_sign_in)
+    arrival = Arrival(ISSUER, f"subject of {name}", name, f"*{name.title()}* <b>")
+    if first_sign_in != "wait":
+        identities.sign_in_by_provider(store, arrival, settings, hours=1)
+        return
+    with pytest.raises(NotAllowed, match="let you in"):
+        identities.sign_in_by_provider(store, arrival, settings, hours=1)
+
+
+def test_people_lets_in_links_and_refuses_those_who_wait(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    people = builders.make_people(store)
+    for name in ("pat", "quin", "ann1"):
+        knock(store, name)
+    screen = open_screen(monkeypatch, store, "people", people["adm"])
+    assert list(screen.dataframe[0].value["State"]).count("waits to be let in") == 3
+    choices = screen.selectbox(key="people:waiting").options
+    assert choices[0].startswith("pat · *Pat* <b> · pat (subject of pat)") and len(choices) == 3
+    by_name = {person.name: person for person in accounts.list_people(store, people["adm"])}
+    screen.selectbox(key=f"people:let_in:{by_name['pat'].id}").set_value("expert")
+    screen = press(screen, "Let in")
+    assert "is let in as expert" in words(screen)
+    screen.selectbox(key="people:waiting").set_value(by_name["ann1-2"].id).run()
+    screen.selectbox(key=f"people:link:{by_name['ann1-2'].id}").set_value(people["ann1"].id)
+    screen = press(screen.run(), "Link to the account")
+    assert "now signs in to the account ann1" in words(screen)
+    screen = press(screen, "Refuse")
+    now = {person.name: person for person in accounts.list_people(store, people["adm"])}
+    assert (now["pat"].active, now["pat"].role, now["quin"].active, "ann1-2" in now) == (True, "expert", False, False)
+    assert not any(view.waits_since for view in identities.list_identities(store, people["adm"]))
+    assert "Waiting to be let in" not in words(screen)
+
+
+def test_account_without_a_password_offers_no_form_for_one(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    knock(store, "pat", "annotator")
+    admin = builders.make_person(store, "adm", "admin")
+    person = next(each for each in accounts.list_people(store, admin) if each.name == "pat")
+    pat = Actor(person.id, person.name, person.display_name, person.role)
+    screen = open_screen(monkeypatch, store, "account", pat)
+    assert "has no password" in words(screen) and f"pat (subject of pat) at {ISSUER}" in words(screen)
+    assert next(button for button in screen.button if button.label == "Unlink").disabled
+    accounts.set_password(store, admin, pat.id, "a long pass phrase")
+    screen = press(open_screen(monkeypatch, store, "account", pat), "Unlink")
+    assert "no longer opens your account" in words(screen)
+    assert identities.list_identities(store, admin) == ()

@@ -23,6 +23,7 @@ from crossner_core.domains import load_domain
 from crossner_core.errors import NotAllowed, NotFound, WorkbenchError
 from crossner_core.schema import sentence_from_words
 from crossner_core.training.recipe import Recipe
+from db.accounts.identity_tables import Identity
 from db.engine import Store
 from db.label_review_tables import FindingRow
 from db.migrate import migrate
@@ -37,6 +38,7 @@ from tests.support.training_builders import own_sentences
 from tests.support.training_store import as_jsonl, own_dataset
 from workbench.accounts import passwords
 from workbench.accounts.actors import SYSTEM, Actor
+from workbench.accounts.oidc.arrivals import Arrival
 from workbench.campaigns import domains, sentences
 from workbench.data import archive_reading, snapshots
 from workbench.data.sampling import SamplingPlan
@@ -163,6 +165,8 @@ def make_scene(store: Store) -> Scene:
             webhook_id=hook.id, message_id="msg_1", type="gold.made", payload={"type": "gold.made"}, state="given up"
         )
         session.add(delivery)
+        identity = Identity(user_id=people["ann1"].id, issuer="https://login.example", subject="ann1")
+        session.add(identity)
         session.flush()
         ids = {
             "campaign": campaign_id, "run": run_id, "other run": other_id, "snapshot": snapshot,
@@ -170,7 +174,7 @@ def make_scene(store: Store) -> Scene:
             "gold": gold[0], "finding": finding.id, "play": play_id, "asked": asked["task"],
             "webhook": hook.id, "delivery": delivery.id,
             "job": session.scalar(sa.select(Job.id).where(Job.run_id == run_id)),
-            "users": [a.id for a in insiders.values()],
+            "users": [a.id for a in insiders.values()], "identity": identity.id,
         }  # fmt: skip
     persons = {
         "unknown": Actor(9999, "nobody", "Nobody", "admin"), "closed": was_admin["gone"], "demoted": was_admin["less"],
@@ -193,6 +197,8 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
     archive = archive_reading.read_archive(stored.OLD_ARCHIVE.read_bytes()) if is_archive else None
     values: dict[str, Any] = {
         "active": True, "address": "https://model.example", "archive": archive,
+        "arrival": Arrival("https://login.example", "somebody", "", ""), "identity_id": ids["identity"],
+        "issuer": "https://login.example", "subject": "somebody",
         "campaign_id": ids["campaign"], "check_id": "near_duplicates", "checkpoints": folder / "checkpoints",
         "document_id": 1, "format": "conll", "is_complete": True, "user_name": "ann1",
         "corpus": "none", "data": stored.OLD_ARCHIVE.read_bytes(), "decision": "keep", "display_name": "Zoe",

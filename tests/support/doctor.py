@@ -142,6 +142,12 @@ def _make_folder(*parts: str) -> Plant:
     return lambda patient, monkeypatch: patient.home.joinpath(*parts).mkdir(parents=True)
 
 
+def _provider(text: str) -> Plant:
+    """Describe a sign-in provider that nobody answers for."""
+    lines = 'issuer = "http://127.0.0.1:9"\nclient_id = "c"\naddress = "http://127.0.0.1:8501"\n' + text
+    return lambda patient, monkeypatch: (patient.home / "oidc.toml").write_text(lines)
+
+
 DAMAGES = (
     Damage(
         "integrity",
@@ -250,6 +256,9 @@ DAMAGES = (
     Damage("disk", "MB are free, a run needs", lambda patient, monkeypatch: monkeypatch.setattr(
         home_checks, "LEAST_FREE_BYTES", 2**62
     )),
+    Damage("sign-in-provider", "connection failed", _provider("")),
+    Damage("sign-in-provider", "NO_SUCH_SECRET .* is not set", _provider('secret_variable = "NO_SUCH_SECRET"')),
+    Damage("sign-in-provider", "colour is no key", _provider('colour = "red"')),
     Damage("packages", "numpy: is installed as .*; tested is ==0.1", lambda patient, monkeypatch: monkeypatch.setattr(
         home_checks, "_required", lambda: [Requirement("numpy==0.1")]
     )),

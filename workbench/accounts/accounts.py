@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from crossner_core.errors import Conflict, InvalidAccount, NotAllowed, NotFound
 from db import account_rows, people_rows
+from db.accounts import identity_rows
 from db.engine import Session, Store
 from db.tables import User
 from workbench.accounts import passwords
@@ -126,10 +127,14 @@ def set_role(store: Store, actor: Actor, user_id: int, role: str) -> None:
 
 
 def set_active(store: Store, actor: Actor, user_id: int, active: bool) -> None:
-    """Open or close an account; closing signs the person out everywhere and revokes their tokens, their work stays."""
+    """Open or close an account; closing signs the person out everywhere and revokes their tokens, their work stays.
+
+    Somebody who waits to be let in no longer does.
+    """
     require(actor, "admin")
     with store.write() as session:
         user = _managed(session, actor, user_id)
+        identity_rows.end_waiting(session, user.id)
         if not active:
             _keep_an_admin(session, user)
             account_rows.revoke_sessions_of(session, user_id=user.id)

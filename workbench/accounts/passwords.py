@@ -12,6 +12,8 @@ from crossner_core.errors import InvalidAccount
 
 SHORTEST = 10
 LONGEST = 1000
+NO_PASSWORD = "!"
+"""What is stored in place of a hash for an account that no password opens; nothing hashes to it."""
 HASHER = PasswordHasher()
 """Parameters of argon2-cffi's current default (RFC 9106, low memory); a sign-in renews older hashes."""
 
@@ -37,11 +39,12 @@ def hash_password(password: str) -> str:
 
 def verify(password: str, stored: str | None) -> bool:
     """Return whether the password matches; without a stored hash, take the same time and return False."""
+    known = stored if stored != NO_PASSWORD else None
     try:
-        HASHER.verify(stored or _unknown(HASHER), password)
+        HASHER.verify(known or _unknown(HASHER), password)
     except (VerificationError, InvalidHashError):
         return False
-    return stored is not None
+    return known is not None
 
 
 def is_outdated(stored: str) -> bool:

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from crossner_core.errors import RateLimited, SignInRefused
 from db import account_rows, people_rows
 from db.engine import Session, Store
+from db.tables import User
 from db.types import now
 from workbench.accounts import passwords
 from workbench.accounts.actors import Actor
 
+_BY_PROVIDER = "by provider"
+"""Stands for the name in attempts with a provider; no account can have it."""
 REFUSED = "This name and password do not open an account. Check both, or ask an admin."
 
 
@@ -73,7 +76,6 @@ def sign_in(
     if not fits or user is None or stored is None:
         raise SignInRefused(REFUSED)
     renewed = passwords.hash_password(password) if passwords.is_outdated(stored) else None
-    token, expires_at = secrets.token_urlsafe(32), now() + dt.timedelta(hours=hours)
     with store.write() as session:
         account = people_rows.find(session, user.id)
         if account is None or not account.active or account.password_hash != stored:
@@ -81,14 +83,36 @@ def sign_in(
         if renewed is not None:
             account.password_hash = renewed
         account_rows.attempt_succeeded(session, attempt_id=attempt)
-        if old_token:
-            account_rows.revoke_session(session, token_hash=token_hash(old_token))
-        account_rows.open_session(session, user_id=account.id, token_hash=token_hash(token), expires_at=expires_at)
-        account_rows.forget_old(
-            session, failures_before=now() - dt.timedelta(days=1), others_before=now() - limit.remembered
-        )
-        actor = Actor(id=account.id, name=account.name, display_name=account.display_name, role=account.role)
+        return open_session(session, account, hours=hours, old_token=old_token, limit=limit)
+
+
+def open_session(
+    session: Session, account: User, *, hours: float, old_token: str | None, limit: SignInLimit = SignInLimit()
+) -> SignedIn:
+    """Open a browser's session for somebody who has shown who they are; its former one is revoked."""
+    token, expires_at = secrets.token_urlsafe(32), now() + dt.timedelta(hours=hours)
+    if old_token:
+        account_rows.revoke_session(session, token_hash=token_hash(old_token))
+    account_rows.open_session(session, user_id=account.id, token_hash=token_hash(token), expires_at=expires_at)
+    account_rows.forget_old(
+        session, failures_before=now() - dt.timedelta(days=1), others_before=now() - limit.remembered
+    )
+    actor = Actor(id=account.id, name=account.name, display_name=account.display_name, role=account.role)
     return SignedIn(token=token, actor=actor, expires_at=expires_at)
+
+
+def attempt_by_provider(store: Store, address: str, *, limit: SignInLimit = SignInLimit()) -> int:
+    """Count a sign-in with a provider as failed until it succeeds; return its id. Raises RateLimited."""
+    with store.write() as session:
+        failures = account_rows.failures(session, since=now() - limit.window, address=address)
+        _refuse_many([(limit.address, failures)], limit)
+        return account_rows.add_attempt(session, name=_BY_PROVIDER, address=address)
+
+
+def attempt_settled(store: Store, attempt: int) -> None:
+    """Count an attempt as no failure: it succeeded, or the provider did not answer."""
+    with store.write() as session:
+        account_rows.attempt_succeeded(session, attempt_id=attempt)
 
 
 def actor_for_token(store: Store, token: str) -> Actor | None:
@@ -122,6 +146,10 @@ def _check_limit(session: Session, limit: SignInLimit, *, name: str, address: st
     if vouched is None or vouched < now() - limit.remembered:
         judged.append((limit.address, account_rows.failures(session, since=since, address=address)))
         judged.append((limit.name, account_rows.failures(session, since=since, name=name)))
+    _refuse_many(judged, limit)
+
+
+def _refuse_many(judged: list[tuple[int, list[dt.datetime]]], limit: SignInLimit) -> None:
     free_at = [moments[allowed - 1] + limit.window for allowed, moments in judged if len(moments) >= allowed]
     if free_at:
         minutes = max(1, math.ceil((max(free_at) - now()).total_seconds() / 60))

@@ -15,12 +15,54 @@ RoleOption = Annotated[Role, typer.Option(help="Role, which decides what the per
 
 @app.command("list")
 def list_() -> None:
-    """List the accounts."""
-    from workbench.accounts import accounts
+    """List the accounts, with the subjects at the sign-in provider that open them."""
+    from workbench.accounts import accounts, identities
 
     people = accounts.list_people(common.PLACE.store, common.PLACE.actor)
-    rows = [(person.name, person.display_name, person.role, "yes" if person.active else "no") for person in people]
-    common.table(rows, ("name", "shown as", "role", "active"))
+    views = identities.list_identities(common.PLACE.store, common.PLACE.actor)
+    waiting = {view.user_id for view in views if view.waits_since is not None}
+    rows = [
+        (
+            person.name,
+            person.display_name,
+            person.role,
+            "yes" if person.active else "waits" if person.id in waiting else "no",
+            ", ".join(view.subject for view in views if view.user_id == person.id),
+        )
+        for person in people
+    ]
+    common.table(rows, ("name", "shown as", "role", "active", "at the provider"))
+
+
+@app.command("let-in")
+def let_in(
+    name: str, role: Annotated[Role, typer.Argument(help="Role, which decides what the person may do.")]
+) -> None:
+    """Let in somebody who signed in with the provider for the first time and waits."""
+    from workbench.accounts import identities
+
+    identities.let_in(common.PLACE.store, common.PLACE.actor, common.find_person(name).id, role)
+    typer.echo(f"{name} is let in as {role}.")
+
+
+@app.command()
+def link(
+    name: str,
+    subject: Annotated[str, typer.Argument(help="What the provider knows the person by: the claim sub.")],
+    issuer: Annotated[str, typer.Option(help="The provider's issuer. Default: the one of oidc.toml.")] = "",
+) -> None:
+    """Let a person at the sign-in provider sign in to an account."""
+    from crossner_core.errors import NotFound
+    from workbench.accounts import identities
+    from workbench.accounts.oidc.provider_settings import read_provider
+
+    described = read_provider(common.PLACE.settings.sign_in_provider) if not issuer else None
+    if not issuer and described is None:
+        raise NotFound(f"{common.PLACE.settings.sign_in_provider} is not there; name the provider with --issuer.")
+    given = issuer or (described.issuer if described is not None else "")
+    person = common.find_person(name)
+    identities.link_identity(common.PLACE.store, common.PLACE.actor, person.id, issuer=given, subject=subject)
+    typer.echo(f"{subject} at {given} signs in to {name} now.")
 
 
 @app.command()

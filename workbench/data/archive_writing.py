@@ -27,13 +27,13 @@ from db.tables import (
     Task,
 )
 from workbench.accounts.actors import Actor, fresh
+from workbench.accounts.passwords import NO_PASSWORD
 from workbench.campaigns import round_settings
 from workbench.campaigns.settings import checked, names
 from workbench.data.archive_reading import Archive
 from workbench.data.archive_records import QUEUE, AnnotationRecord, FindingRecord, SentenceRecord, columns
 
 # No password has this hash: the account is closed, and an admin who opens it sets a password first.
-_NO_PASSWORD = "!"
 
 
 def insert_campaign(store: Store, actor: Actor, archive: Archive, *, name: str | None) -> int:
@@ -96,7 +96,7 @@ def _people(session: Session, archive: Archive) -> dict[str, int]:
         # A file from elsewhere makes nobody an admin or researcher here.
         role = "expert" if wanted[name].role == "expert" else "annotator"
         user = account_rows.add(
-            session, name=name, display_name=wanted[name].display_name, password_hash=_NO_PASSWORD, role=role
+            session, name=name, display_name=wanted[name].display_name, password_hash=NO_PASSWORD, role=role
         )
         user.active = False
         ids[name] = user.id

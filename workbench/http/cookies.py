@@ -14,6 +14,8 @@ from workbench.settings import Settings
 
 SESSION_COOKIE = "crossner_session"
 FORM_COOKIE = "crossner_form"
+FLOW_COOKIE = "crossner_oidc"
+FLOW_SECONDS = 600
 
 
 def session_cookie(settings: Settings) -> str:
@@ -60,6 +62,25 @@ def new_form_secret() -> str:
 
 def set_form_secret(response: Response, settings: Settings, secret: str) -> None:
     response.set_cookie(FORM_COOKIE, secret, max_age=24 * 3600, **_attributes(settings))
+
+
+def set_flow(response: Response, settings: Settings, sealed: str) -> None:
+    """Keep what a sign-in with a provider needs when the browser comes back."""
+    response.set_cookie(_flow_cookie(settings), sealed, max_age=FLOW_SECONDS, **_attributes(settings))
+
+
+def flow(connection: HTTPConnection, settings: Settings) -> str:
+    return connection.cookies.get(_flow_cookie(settings), "")
+
+
+def clear_flow(response: Response, settings: Settings) -> None:
+    response.delete_cookie(
+        _flow_cookie(settings), path="/", secure=settings.secure_cookie, httponly=True, samesite="lax"
+    )
+
+
+def _flow_cookie(settings: Settings) -> str:
+    return f"__Host-{FLOW_COOKIE}" if settings.secure_cookie else FLOW_COOKIE
 
 
 def _attributes(settings: Settings) -> dict[str, Any]:

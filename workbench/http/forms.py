@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from urllib.parse import quote
 
 from starlette.responses import HTMLResponse
 
@@ -23,8 +24,12 @@ p { margin: 0 0 1rem; color: var(--soft); }
 label { display: block; font-weight: 600; margin: 0 0 .25rem; }
 input { width: 100%; font: inherit; color: inherit; background: var(--back); border: 1px solid var(--line);
   border-radius: 6px; padding: .5rem .625rem; margin: 0 0 1rem; }
-button { width: 100%; font: inherit; font-weight: 600; color: var(--on-accent); background: var(--accent); border: 0;
-  border-radius: 6px; padding: .625rem; cursor: pointer; }
+button, .button { display: block; width: 100%; font: inherit; font-weight: 600; color: var(--on-accent);
+  background: var(--accent); border: 1px solid var(--accent); border-radius: 6px; padding: .625rem; cursor: pointer;
+  text-align: center; text-decoration: none; overflow-wrap: anywhere; }
+.or { display: flex; align-items: center; gap: .75rem; margin: 1rem 0; }
+.or::before, .or::after { content: ""; flex: 1; border-top: 1px solid var(--line); }
+.provider ~ form button { color: var(--accent); background: transparent; }
 input:focus-visible, button:focus-visible, a:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 .problem { color: var(--bad); background: var(--bad-back); border-radius: 6px; padding: .5rem .75rem; }
 .foot { margin: 1rem 0 0; font-size: .875rem; }
@@ -45,14 +50,37 @@ def page(title: str, body: str, *, status: int = 200) -> HTMLResponse:
 
 
 def sign_in_page(
-    *, token: str, target: str, name: str = "", problem: str = "", notice: str = "", status: int = 200
+    *,
+    token: str,
+    target: str,
+    name: str = "",
+    problem: str = "",
+    notice: str = "",
+    provider: str = "",
+    show_local: bool = True,
+    status: int = 200,
 ) -> HTMLResponse:
-    """Show the sign-in form; `problem` states why the last attempt failed, `notice` what happened before."""
+    """Show the sign-in form; `problem` states why the last attempt failed, `notice` what happened before.
+
+    `provider` is the name of the sign-in provider, if there is one; `show_local` shows name and password, too.
+    """
     message = f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else ""
     message += f'<p role="status">{escape(notice)}</p>' if notice else ""
-    focus_name, focus_password = ("", " autofocus") if name else (" autofocus", "")
+    following = quote(target, safe="/")
+    if provider:
+        message += f'<a class="button provider" href="/auth/oidc?next={following}">Sign in with {escape(provider)}</a>'
+        message += '<p class="or">or</p>' if show_local else ""
+    form = _local_form(token, target, name, has_focus=not provider)
+    other = f'<p class="foot"><a href="/auth/login?local=1&amp;next={following}">Sign in with a password</a></p>'
     body = f"""<h1>CrossNER workbench</h1><p>Sign in to annotate, check, adjudicate or retrain.</p>{message}
-<form method="post" action="/auth/login">
+{form if show_local else other}
+<p class="foot">No account, or a lost password? An admin of this workbench can help.</p>"""
+    return page("Sign in", body, status=status)
+
+
+def _local_form(token: str, target: str, name: str, *, has_focus: bool) -> str:
+    focus_name, focus_password = ("", " autofocus") if name else (" autofocus" if has_focus else "", "")
+    return f"""<form method="post" action="/auth/login">
 <input type="hidden" name="form_token" value="{escape(token)}">
 <input type="hidden" name="next" value="{escape(target)}">
 <label for="name">Name</label>
@@ -61,9 +89,32 @@ def sign_in_page(
 <label for="password">Password</label>
 <input id="password" name="password" type="password" autocomplete="current-password" maxlength="1000"
  required{focus_password}>
-<button type="submit">Sign in</button></form>
-<p class="foot">No account, or a lost password? An admin of this workbench can help.</p>"""
-    return page("Sign in", body, status=status)
+<button type="submit">Sign in</button></form>"""
+
+
+def leave_page(title: str, line: str, *, url: str, link: str) -> HTMLResponse:
+    """Send the browser elsewhere; no redirect, as a form of a page with our content policy may not end elsewhere."""
+    body = f"""<meta http-equiv="refresh" content="0;url={escape(url)}"><h1>{escape(title)}</h1><p>{escape(line)}</p>
+<a class="button" href="{escape(url)}">{escape(link)}</a>"""
+    return page(title, body)
+
+
+def note_page(title: str, line: str, *, back: str = "/auth/login", link: str = "Sign in again") -> HTMLResponse:
+    """Say something, with a way on."""
+    body = f"""<h1>{escape(title)}</h1><p role="status">{escape(line)}</p>
+<p class="foot"><a href="{escape(back)}">{escape(link)}</a></p>"""
+    return page(title, body)
+
+
+def link_page(*, token: str, display_name: str, provider: str) -> HTMLResponse:
+    """Ask for the one click that links an identity at the provider to one's account."""
+    title = f"Link {provider}?"
+    body = f"""<h1>{escape(title)}</h1><p>You are signed in as {escape(display_name)}. Whoever signs in with
+{escape(provider)} next, in this browser, opens this account from then on.</p>
+<form method="post" action="/auth/oidc/link"><input type="hidden" name="form_token" value="{escape(token)}">
+<button type="submit">Go to {escape(provider)}</button></form>
+<p class="foot"><a href="/account">Back to My account</a></p>"""
+    return page(title, body)
 
 
 def sign_out_page(*, token: str, display_name: str) -> HTMLResponse:

@@ -23,7 +23,13 @@ from workbench.settings import Settings, open_store
 
 log = logging.getLogger(__name__)
 
-OPEN = {"/auth/login": ("GET", "HEAD", "POST"), "/health": ("GET", "HEAD")}
+OPEN = {
+    "/auth/login": ("GET", "HEAD", "POST"),
+    "/auth/oidc": ("GET",),
+    "/auth/oidc/callback": ("GET",),
+    "/auth/oidc/logout": ("POST",),
+    "/health": ("GET", "HEAD"),
+}
 """All that is open without a session: exact path and methods."""
 
 API = "/api/"

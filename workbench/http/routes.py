@@ -12,8 +12,18 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from crossner_core.errors import RateLimited, SignInRefused, StorageError, StoreFailed, WorkbenchError
+from crossner_core.errors import (
+    ProviderUnavailable,
+    RateLimited,
+    SignInRefused,
+    StorageError,
+    StoreFailed,
+    WorkbenchError,
+)
 from workbench.accounts.actors import Actor
+from workbench.accounts.identities import provider_of
+from workbench.accounts.oidc.provider import Provider
+from workbench.accounts.oidc.provider_settings import read_provider
 from workbench.accounts.sign_in import SignedIn, actor_for_token, sign_in, sign_out
 from workbench.http import cookies, forms
 from workbench.http.headers import local_path
@@ -24,7 +34,9 @@ log = logging.getLogger(__name__)
 _LARGEST_FORM = 16_384
 """Bytes; the largest honest form is a name, a password and a path."""
 
-_OLD_PAGE = "This page was open for too long, or cookies are blocked. Please try again."
+SIGNED_OUT = "out"
+"""What the provider gives back when a browser has signed out there, too."""
+OLD_PAGE = "This page was open for too long, or cookies are blocked. Please try again."
 
 
 class Accounts:
@@ -32,6 +44,8 @@ class Accounts:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        described = read_provider(settings.sign_in_provider)
+        self.provider = Provider(described) if described is not None else None
         self._slots: anyio.CapacityLimiter | None = None
 
     def routes(self) -> list[Route]:
@@ -51,25 +65,26 @@ class Accounts:
             if await self._holder(token) is not None:
                 return RedirectResponse(target, 303)
         except StorageError as error:
-            return self._store_failed(request, error, target=target)
-        notice = "You are signed out." if "out" in request.query_params else ""
-        return self._form(request, target=target, notice=notice)
+            return self.store_failed(request, error, target=target)
+        is_out = "out" in request.query_params or request.query_params.get("state") == SIGNED_OUT
+        notice = "You are signed out." if is_out else ""
+        return self.form(request, target=target, notice=notice)
 
     async def sign_in(self, request: Request) -> Response:
         """Check form token, limit, name and password; set a new session cookie."""
-        fields = await _fields(request)
+        fields = await form_fields(request)
         target = local_path(fields.get("next", "/"))
         name = fields.get("name", "")[:100]
         if not cookies.form_token_fits(cookies.form_secret(request), fields.get("form_token", "")):
-            return self._form(request, target=target, name=name, problem=_OLD_PAGE, status=403)
+            return self.form(request, target=target, name=name, problem=OLD_PAGE, status=403)
         try:
             signed_in = await self._checked(request, name, fields.get("password", ""))
         except RateLimited as error:
-            return self._form(request, target=target, name=name, problem=str(error), status=429)
+            return self.form(request, target=target, name=name, problem=str(error), status=429)
         except SignInRefused as error:
-            return self._form(request, target=target, name=name, problem=str(error), status=401)
+            return self.form(request, target=target, name=name, problem=str(error), status=401)
         except StorageError as error:
-            return self._store_failed(request, error, target=target, name=name)
+            return self.store_failed(request, error, target=target, name=name)
         response = RedirectResponse(target, 303)
         cookies.set_session(response, self.settings, signed_in.token)
         return response
@@ -80,18 +95,38 @@ class Accounts:
 
     async def sign_out(self, request: Request) -> Response:
         """Revoke this browser's session; the form token is bound to it."""
-        fields = await _fields(request)
+        fields = await form_fields(request)
         token = cookies.session_token(request, self.settings)
         if not cookies.form_token_fits(token, fields.get("form_token", "")):
             return PlainTextResponse("This form is too old; open /auth/logout and try again.", 403)
         try:
+            opened_by = await run_in_threadpool(provider_of, open_store(self.settings), token)
             await run_in_threadpool(sign_out, open_store(self.settings), token)
         except StorageError as error:
             log.error("Nobody could be signed out: %s", error)
             return PlainTextResponse(StoreFailed.TRY_LATER, 503)
-        response = RedirectResponse("/auth/login?out=1", 303)
+        response = await self._signed_out(opened_by)
         cookies.clear_session(response, self.settings)
         return response
+
+    async def _signed_out(self, opened_by: tuple[str, str] | None) -> Response:
+        """Lead to the provider's sign-out if it opened the session, else to the sign-in page."""
+        here: Response = RedirectResponse("/auth/login?out=1", 303)
+        if self.provider is None or opened_by is None or opened_by[0] != self.provider.settings.issuer:
+            return here
+        name = self.provider.settings.name
+        try:
+            url = await run_in_threadpool(self.provider.logout_url, opened_by[1], state=SIGNED_OUT)
+        except ProviderUnavailable as error:
+            log.warning("Nobody could be led to the provider's sign-out: %s", error)
+            return forms.note_page(
+                "You are signed out here",
+                f"{name} could not be reached, so you may still be signed in there.",
+            )
+        if url is None:
+            return here
+        line = f"You are signed out here. {name} is asked to sign you out, too."
+        return forms.leave_page("Signing out", line, url=url, link=f"Sign out of {name}")
 
     async def health(self, request: Request) -> Response:
         """Answer `ok` if the store responds; reveal nothing else to anyone."""
@@ -119,23 +154,40 @@ class Accounts:
             limiter=self._slots,
         )
 
-    def _store_failed(self, request: Request, error: StorageError, *, target: str, name: str = "") -> Response:
+    def store_failed(self, request: Request, error: StorageError, *, target: str, name: str = "") -> Response:
         """Answer a stranger without a word about the store; the log has the rest."""
         log.error("Nobody could be looked up for %s: %s", request.url.path, error)
-        return self._form(request, target=target, name=name, problem=StoreFailed.TRY_LATER, status=503)
+        return self.form(request, target=target, name=name, problem=StoreFailed.TRY_LATER, status=503)
 
-    def _form(
-        self, request: Request, *, target: str, name: str = "", problem: str = "", notice: str = "", status: int = 200
+    def form(
+        self,
+        request: Request,
+        *,
+        target: str = "/",
+        name: str = "",
+        problem: str = "",
+        notice: str = "",
+        status: int = 200,
     ) -> Response:
+        """Show the sign-in page; where something went wrong, name and password are there in any case."""
+        described = self.provider.settings if self.provider is not None else None
+        show_local = described is None or described.show_local or bool(problem) or "local" in request.query_params
         secret = cookies.form_secret(request) or cookies.new_form_secret()
         response = forms.sign_in_page(
-            token=cookies.form_token(secret), target=target, name=name, problem=problem, notice=notice, status=status
+            token=cookies.form_token(secret),
+            target=target,
+            name=name,
+            problem=problem,
+            notice=notice,
+            provider=described.name if described is not None else "",
+            show_local=show_local,
+            status=status,
         )
         cookies.set_form_secret(response, self.settings, secret)
         return response
 
 
-async def _fields(request: Request) -> Mapping[str, str]:
+async def form_fields(request: Request) -> Mapping[str, str]:
     """Read a small urlencoded form; anything else gives no fields, and so no matching form token."""
     body = bytearray()
     async for chunk in request.stream():

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from crossner_core.errors import WorkbenchError
 from crossner_core.folders import for_owner_only
 from db.migrate import migrate
+from workbench.accounts.oidc.provider_settings import read_provider
 from workbench.settings import Settings, get_settings, open_store
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -26,6 +27,7 @@ def run(settings: Settings) -> None:
     """Serve until interrupted; a taken port ends the process with one line and exit code 2."""
     try:
         os.environ |= settings.environment()  # where the app and its pages read them
+        read_provider(settings.sign_in_provider)  # a mistake in it ends the process here, with its words
         listening = listen(settings.host, settings.port)
         migrate(open_store(settings))
     except WorkbenchError as error:

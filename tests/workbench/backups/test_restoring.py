@@ -30,7 +30,7 @@ from workbench.data import layers
 from workbench.runs.predicting import folder_of_run, tag_file
 from workbench.settings import Settings
 
-LEFT_OUT = {"login_session", "worker", "api_token", "api_reply"}
+LEFT_OUT = {"login_session", "provider_session", "worker", "api_token", "api_reply"}
 
 
 @pytest.fixture

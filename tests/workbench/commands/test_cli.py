@@ -90,6 +90,10 @@ def test_cli_first_account_is_an_admin(run: Run) -> None:
     assert "Rosa R." in listed and listed.index("adm") < listed.index("rosa")
     ok(run("user", "role", "rosa", "expert"))
     assert "expert" in ok(run("user", "list"))
+    ok(run("user", "link", "rosa", "sub-1", "--issuer", "https://login.example"))
+    assert "sub-1" in ok(run("user", "list"))
+    assert "oidc.toml is not there" in run("user", "link", "rosa", "sub-2")[2]
+    assert "does not wait" in run("user", "let-in", "rosa", "expert")[2]
     assert "new password: " in ok(run("user", "password", "rosa"))
 
 

@@ -1,0 +1,1 @@
+"""Tables and rows of sign-in with a provider."""
