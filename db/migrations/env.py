@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
+import db.audit.tables
 import db.label_review_tables
 import db.tables
 import db.training_tables  # noqa: F401

@@ -16,6 +16,7 @@ from db.copying import TableSum
 from db.engine import Session, Store, backup_sqlite, open_copy
 from db.migrate import revision_in
 from db.types import now
+from workbench.accounts import audit
 from workbench.accounts.actors import Actor, admit
 from workbench.backups import proofs
 from workbench.backups.files import Earlier, link, sha256_of, take_part
@@ -54,12 +55,14 @@ def back_up(store: Store, actor: Actor, home: Path, target: Path, parts: Sequenc
         try:
             manifest = _fill(beside, store, home, parts, _newest(target))
             linked = sum((beside / name).stat().st_nlink > 1 for name in manifest.files)
-            return Made(_put(beside, target, manifest), manifest, linked)
+            made = Made(_put(beside, target, manifest), manifest, linked)
         except BaseException:
             shutil.rmtree(beside, ignore_errors=True)
             raise
     except OSError as error:
         raise StorageError(f"{target} cannot be written: {error.strerror or error}. {what_helps(error)}") from error
+    audit.record_alone(store, actor, "back_up", ("backup", made.folder), parts=list(manifest.parts))
+    return made
 
 
 def back_up_file(store: Store, actor: Actor, target: Path) -> int:
@@ -76,6 +79,7 @@ def back_up_file(store: Store, actor: Actor, target: Path) -> int:
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
+    audit.record_alone(store, actor, "back_up", ("backup", target))
     return target.stat().st_size
 
 

@@ -14,6 +14,7 @@ from crossner_core.folders import beside_of, recover_folder, sync_folder, what_h
 from db import copying
 from db.engine import Store
 from db.migrate import migrate
+from workbench.accounts import audit
 from workbench.backups import proofs
 from workbench.backups.checking import Source, fill_from_rows, open_source, store_problems
 from workbench.backups.files import file_problems
@@ -109,6 +110,7 @@ def _restore_store(source: Source, beside: Path) -> tuple[int, list[str]]:
             _require_none(source, proofs.gold_problems(session, source.gold) if source.gold else [])
             taggers = proofs.kept_taggers(session)
             copying.forget_processes(session)
+            audit.record(session, None, "restore_backup", ("backup", source.path.name))
     finally:
         store.close()
     recorded = source.manifest.predictions
