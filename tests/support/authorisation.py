@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib
 import inspect
 import pkgutil
@@ -183,6 +184,7 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
     archive = archive_reading.read_archive(stored.OLD_ARCHIVE.read_bytes()) if is_archive else None
     values: dict[str, Any] = {
         "active": True, "address": "https://model.example", "archive": archive,
+        "before": dt.datetime(2020, 1, 1, tzinfo=dt.UTC),
         "campaign_id": ids["campaign"], "check_id": "near_duplicates", "checkpoints": folder / "checkpoints",
         "corpus": "none", "data": stored.OLD_ARCHIVE.read_bytes(), "decision": "keep", "display_name": "Zoe",
         "domain": music, "encoder": EncoderView(name="none", how=""),

@@ -4,46 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from crossner_core.schema import is_storable
 from db.audit import rows
 from db.engine import Session, Store
 from workbench.accounts.actors import SYSTEM, Actor
+from workbench.accounts.ways import way
 
 LONGEST_TEXT, MOST_VALUES = 200, 20
 _IN_ADDRESS = re.compile(r"(?<=//)[^/@\s]+(?=@)")
 """Name and password in an address."""
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """By what somebody acts: a page, the API (with which token), a command, or a job of the worker."""
-
-    via: str = "page"
-    token_id: int | None = None
-
-
-_WAY: ContextVar[Way] = ContextVar("way", default=Way())  # noqa: B039 - it is frozen
-
-
-def way() -> Way:
-    """Return by what the code that runs now was started."""
-    return _WAY.get()
-
-
-@contextmanager
-def acting(via: str, token_id: int | None = None) -> Iterator[None]:
-    """Have entries say that somebody acts this way; a new thread acts by a page until it says otherwise."""
-    before = _WAY.set(Way(via, token_id))
-    try:
-        yield
-    finally:
-        _WAY.reset(before)
 
 
 def record(
@@ -61,13 +33,13 @@ def record(
     cut; no password or token may be among the details.
     """
     who = actor if actor is not None and actor != SYSTEM else None
-    now = _WAY.get()
+    by = way()
     rows.add(
         session,
         actor_id=who.id if who is not None else None,
         actor_name=actor.name if actor is not None else "",
-        via=now.via,
-        token_id=now.token_id,
+        via=by.via,
+        token_id=by.token_id,
         action=action,
         campaign_id=campaign_id,
         subject_kind=about[0],

@@ -17,6 +17,7 @@ from workbench.accounts import audit
 from workbench.accounts.actors import Actor, fresh
 from workbench.accounts.roles import EVERYONE
 from workbench.accounts.sign_in import token_hash
+from workbench.accounts.ways import acting
 
 log = logging.getLogger(__name__)
 PREFIX = "crossner_"
@@ -134,7 +135,7 @@ def bearer_of(store: Store, secret: str) -> Bearer | None:
         name = row.name
     if not is_noted:
         try:
-            with store.write() as session, audit.acting("api", known.token_id):
+            with store.write() as session, acting("api", known.token_id):
                 account_rows.token_used(session, token_id=known.token_id)
                 if is_first_today:
                     audit.record(session, actor, "use_token", ("token", known.token_id), name=name, scope=known.scope)
