@@ -15,11 +15,13 @@ import sqlalchemy as sa
 from crossner_core.errors import BadInput, StorageError
 from db import label_review_tables, tables, training_tables
 from db.accounts import identity_tables
+from db.audit import tables as audit_tables
 from db.engine import Session, in_byte_order, is_postgres, set_sequence
 from db.programs import webhook_tables
 from db.types import Base, UtcTime
 
-_MODULES = (identity_tables, label_review_tables, tables, training_tables, webhook_tables)  # each adds its tables
+_MODULES = (audit_tables, identity_tables, label_review_tables, tables, training_tables, webhook_tables)
+"""Each adds its tables to the metadata."""
 TABLES: Sequence[sa.Table] = tuple(Base.metadata.sorted_tables)
 """Every table, after those it refers to."""
 _BATCH = 500

@@ -411,7 +411,7 @@ class AnnotationVersion(Base):
     annotation_id: Mapped[int] = _owned("annotation.id")
     revision: Mapped[int]
     work: Mapped[dict[str, Any]]
-    submitted_at: Mapped[dt.datetime] = mapped_column(default=now)
+    submitted_at: Mapped[dt.datetime] = mapped_column(default=now, index=True)
 
 
 class AppliedEvent(Base):

@@ -82,6 +82,7 @@ SECTIONS: dict[str, tuple[Screen, ...]] = {
     ),
     "Admin": (
         Screen("people", "People", ("admin",)),
+        Screen("audit", "Audit trail", KEEPERS),
         Screen("doctor", "Doctor", ("admin",)),
     ),
     "You": (Screen("account", "My account", EVERYONE),),

@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from crossner_core.command_line import Outcomes, new_app, run_app
+from workbench.accounts.ways import acting
 from workbench.commands import (
+    audit,
     backups,
     campaigns,
     common,
@@ -38,7 +40,7 @@ app = new_app(
     help="Named-entity recognition in a new domain: annotate, check, adjudicate and retrain.",
     no_args_is_help=True,
 )
-for _part in (server, backups, data, training):
+for _part in (server, backups, audit, data, training):
     _part.add_to(app)
 app.command()(doctor.doctor)
 app.add_typer(campaigns.app, name="campaign")
@@ -80,7 +82,8 @@ def options(
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; return 0, 2 for an error the user can fix (one clear line on stderr), 130 when interrupted."""
     try:
-        return run_app(app, arguments, prog="workbench", outcomes=_OUTCOMES)
+        with acting("command"):
+            return run_app(app, arguments, prog="workbench", outcomes=_OUTCOMES)
     except ValueError as error:
         if type(error).__name__ != "ValidationError":
             raise

@@ -23,6 +23,7 @@ from crossner_core.errors import BadInput, WorkbenchError
 from crossner_core.records import read, to_json
 from db.engine import Store
 from workbench.accounts.actors import Actor
+from workbench.accounts.ways import acting, way
 from workbench.settings import open_store, settings_of
 
 LARGE = 200_000
@@ -52,7 +53,7 @@ def apart(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     store = next((value for value in args if isinstance(value, Store)), None)
     with _AT_ONCE, tempfile.TemporaryDirectory(prefix="workbench-") as name:
         folder = Path(name)
-        request = {"module": function.__module__, "name": function.__name__}
+        request = {"module": function.__module__, "name": function.__name__, "way": to_json(way())}
         values = {key: _packed(value, folder) for key, value in {"args": args, "kwargs": kwargs}.items()}
         (folder / _REQUEST).write_text(json.dumps(request | values), "utf-8")
         _run(folder, store)
@@ -143,6 +144,11 @@ def error_there(kind: str, message: str, problems: Sequence[str] = ()) -> Workbe
 
 def _answer(folder: Path) -> dict[str, Any]:
     request = json.loads((folder / _REQUEST).read_bytes())
+    with acting(**request["way"]):
+        return _called(request, folder)
+
+
+def _called(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     function = getattr(import_module(request["module"]), request["name"])
     args, kwargs = (_unpacked(request[key], folder) for key in ("args", "kwargs"))
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from alembic import context
 
 import db.accounts.identity_tables
+import db.audit.tables
 import db.label_review_tables
 import db.programs.webhook_tables
 import db.tables

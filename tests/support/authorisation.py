@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib
 import inspect
 import pkgutil
@@ -199,6 +200,7 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
         "active": True, "address": "https://model.example", "archive": archive,
         "arrival": Arrival("https://login.example", "somebody", "", ""), "identity_id": ids["identity"],
         "issuer": "https://login.example", "subject": "somebody",
+        "before": dt.datetime(2020, 1, 1, tzinfo=dt.UTC),
         "campaign_id": ids["campaign"], "check_id": "near_duplicates", "checkpoints": folder / "checkpoints",
         "document_id": 1, "format": "conll", "is_complete": True, "user_name": "ann1",
         "corpus": "none", "data": stored.OLD_ARCHIVE.read_bytes(), "decision": "keep", "display_name": "Zoe",

@@ -12,7 +12,7 @@ from db import account_rows, people_rows
 from db.accounts import identity_rows
 from db.engine import Session, Store
 from db.tables import User
-from workbench.accounts import passwords
+from workbench.accounts import audit, passwords
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import EVERYONE
 from workbench.accounts.sign_in import token_hash
@@ -54,7 +54,9 @@ def create_user(store: Store, actor: Actor | None, *, name: str, display_name: s
         if account_rows.by_name(session, name=tidy) is not None:
             raise Conflict(f"There is already an account {tidy!r}; choose another name.")
         user = account_rows.add(session, name=tidy, display_name=shown, password_hash=hashed, role=role)
-        return _actor(user)
+        made = _actor(user)
+        audit.record(session, actor or made, "create_user", ("account", made.name), role=role)
+        return made
 
 
 def checked_name(name: str) -> str:
@@ -123,6 +125,7 @@ def set_role(store: Store, actor: Actor, user_id: int, role: str) -> None:
         user = _managed(session, actor, user_id)
         if role != "admin":
             _keep_an_admin(session, user)
+        audit.record(session, actor, "set_role", ("account", user.name), role=[user.role, role])
         user.role = role
 
 
@@ -139,6 +142,7 @@ def set_active(store: Store, actor: Actor, user_id: int, active: bool) -> None:
             _keep_an_admin(session, user)
             account_rows.revoke_sessions_of(session, user_id=user.id)
             account_rows.revoke_tokens(session, user_id=user.id)
+        audit.record(session, actor, "open_account" if active else "close_account", ("account", user.name))
         user.active = active
 
 
@@ -146,7 +150,10 @@ def set_display_name(store: Store, actor: Actor, user_id: int, display_name: str
     """Change the name shown to others: one's own, or anyone's for an admin."""
     shown = checked_display_name(display_name)
     with store.write() as session:
-        _own_or_managed(session, actor, user_id).display_name = shown
+        user = _own_or_managed(session, actor, user_id)
+        changes = audit.changed({"display_name": user.display_name}, {"display_name": shown})
+        audit.record(session, actor, "set_display_name", ("account", user.name), **changes)
+        user.display_name = shown
 
 
 def set_password(store: Store, actor: Actor, user_id: int, password: str) -> None:
@@ -157,6 +164,7 @@ def set_password(store: Store, actor: Actor, user_id: int, password: str) -> Non
     with store.write() as session:
         user = _managed(session, actor, user_id)
         user.password_hash = hashed
+        audit.record(session, actor, "reset_password", ("account", user.name))
         account_rows.revoke_sessions_of(session, user_id=user.id)
         account_rows.revoke_tokens(session, user_id=user.id)
 
@@ -175,6 +183,7 @@ def change_password(store: Store, actor: Actor, *, present: str, new: str, token
     hashed = passwords.hash_password(new)
     with store.write() as session:
         _found(session, fresh(session, actor, *EVERYONE).id).password_hash = hashed
+        audit.record(session, actor, "change_password", ("account", actor.name))
         account_rows.revoke_sessions_of(session, user_id=actor.id, but=token_hash(token))
 
 
@@ -183,6 +192,7 @@ def sign_out_everywhere(store: Store, actor: Actor, user_id: int, *, keep_token:
     with store.write() as session:
         user = _own_or_managed(session, actor, user_id)
         but = token_hash(keep_token) if keep_token is not None else None
+        audit.record(session, actor, "sign_out_everywhere", ("account", user.name))
         account_rows.revoke_sessions_of(session, user_id=user.id, but=but)
 
 

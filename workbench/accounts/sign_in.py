@@ -14,7 +14,7 @@ from db import account_rows, people_rows
 from db.engine import Session, Store
 from db.tables import User
 from db.types import now
-from workbench.accounts import passwords
+from workbench.accounts import audit, passwords
 from workbench.accounts.actors import Actor
 
 _BY_PROVIDER = "by provider"
@@ -67,10 +67,20 @@ def sign_in(
     tidy = unicodedata.normalize("NFKC", name).strip().casefold()[:100]
     if not tidy.isprintable():  # no account has such a name, and PostgreSQL cannot hold every one
         raise SignInRefused(REFUSED)
+    try:
+        return _signed_in(store, tidy, password, address, hours=hours, old_token=old_token, limit=limit)
+    except SignInRefused:
+        _record_refusal(store, name=tidy, address=address)
+        raise
+
+
+def _signed_in(
+    store: Store, name: str, password: str, address: str, *, hours: float, old_token: str | None, limit: SignInLimit
+) -> SignedIn:
     with store.write() as session:  # counted before the slow check, so that parallel attempts count too
-        _check_limit(session, limit, name=tidy, address=address)
-        attempt = account_rows.add_attempt(session, name=tidy, address=address)
-        user = account_rows.by_name(session, name=tidy)
+        _check_limit(session, limit, name=name, address=address)
+        attempt = account_rows.add_attempt(session, name=name, address=address)
+        user = account_rows.by_name(session, name=name)
         stored = user.password_hash if user is not None else None
     fits = passwords.verify(password[: passwords.LONGEST], stored)
     if not fits or user is None or stored is None:
@@ -83,7 +93,9 @@ def sign_in(
         if renewed is not None:
             account.password_hash = renewed
         account_rows.attempt_succeeded(session, attempt_id=attempt)
-        return open_session(session, account, hours=hours, old_token=old_token, limit=limit)
+        signed = open_session(session, account, hours=hours, old_token=old_token, limit=limit)
+        audit.record(session, signed.actor, "sign_in", ("account", account.name), address=address)
+        return signed
 
 
 def open_session(
@@ -115,6 +127,13 @@ def attempt_settled(store: Store, attempt: int) -> None:
         account_rows.attempt_succeeded(session, attempt_id=attempt)
 
 
+def _record_refusal(store: Store, *, name: str, address: str) -> None:
+    """Record a failed attempt; a name that no account has is left out, as people type passwords there."""
+    with store.write() as session:
+        known = account_rows.by_name(session, name=name) is not None
+        audit.record(session, None, "fail_sign_in", ("account", name if known else ""), address=address)
+
+
 def actor_for_token(store: Store, token: str) -> Actor | None:
     """Return who holds the token, with the role they have now; None if it is not valid (any more)."""
     if not token:
@@ -130,6 +149,11 @@ def actor_for_token(store: Store, token: str) -> Actor | None:
 def sign_out(store: Store, token: str) -> None:
     """Revoke the token's session; an unknown token is no error."""
     with store.write() as session:
+        login = account_rows.valid_session(session, token_hash=token_hash(token))
+        if login is not None:
+            user = login.user
+            actor = Actor(id=user.id, name=user.name, display_name=user.display_name, role=user.role)
+            audit.record(session, actor, "sign_out", ("account", user.name))
         account_rows.revoke_session(session, token_hash=token_hash(token))
 
 

@@ -13,9 +13,11 @@ from db import account_rows
 from db.engine import Session, Store
 from db.tables import TOKEN_SCOPES, ApiToken
 from db.types import now
+from workbench.accounts import audit
 from workbench.accounts.actors import Actor, fresh
 from workbench.accounts.roles import EVERYONE
 from workbench.accounts.sign_in import token_hash
+from workbench.accounts.ways import acting
 
 log = logging.getLogger(__name__)
 PREFIX = "crossner_"
@@ -92,6 +94,7 @@ def create_token(store: Store, actor: Actor, *, name: str, scope: str = "read", 
             scope=scope,
             expires_at=now() + dt.timedelta(days=days),
         )
+        audit.record(session, person, "create_token", ("token", row.id), name=tidy, scope=scope, days=days)
         return NewToken(secret, _view(row))
 
 
@@ -112,6 +115,7 @@ def revoke_token(store: Store, actor: Actor, token_id: int) -> None:
         row = account_rows.token(session, token_id)
         if row is None or (row.user_id != person.id and person.role != "admin"):
             raise NotFound(f"You have no token {token_id}; see the list of your tokens.")
+        audit.record(session, person, "revoke_token", ("token", row.id), name=row.name, account=row.user.name)
         account_rows.revoke_tokens(session, user_id=row.user_id, token_id=row.id)
 
 
@@ -127,10 +131,14 @@ def bearer_of(store: Store, secret: str) -> Bearer | None:
         actor = Actor(id=user.id, name=user.name, display_name=user.display_name, role=user.role)
         known = Bearer(actor, row.id, row.scope, row.expires_at)
         is_noted = row.last_used_at is not None and now() - row.last_used_at < _USED_EVERY
+        is_first_today = row.last_used_at is None or row.last_used_at.date() != now().date()
+        name = row.name
     if not is_noted:
         try:
-            with store.write() as session:
+            with store.write() as session, acting("api", known.token_id):
                 account_rows.token_used(session, token_id=known.token_id)
+                if is_first_today:
+                    audit.record(session, actor, "use_token", ("token", known.token_id), name=name, scope=known.scope)
         except StorageError as error:  # on a full disk what is there can still be read
             log.warning("The use of token %d was not noted: %s", known.token_id, error)
     return known

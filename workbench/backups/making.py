@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from crossner_core.errors import BadInput, Conflict, StorageError
 from crossner_core.folders import beside_of, recover_folder, sync, sync_folder, what_helps
@@ -16,11 +18,13 @@ from db.copying import TableSum
 from db.engine import Session, Store, backup_sqlite, open_copy
 from db.migrate import revision_in
 from db.types import now
+from workbench.accounts import audit
 from workbench.accounts.actors import Actor, admit
 from workbench.backups import proofs
 from workbench.backups.files import Earlier, link, sha256_of, take_part
 from workbench.backups.manifest import GOLD, PARTS, ROWS, STORE, Entry, Manifest, Predictions, backups_in, read_manifest
 
+log = logging.getLogger(__name__)
 BY_DEFAULT = ("checkpoints", "encoders", "experiments")
 """What a backup holds besides the store unless something else is asked for: all that was trained."""
 
@@ -54,12 +58,14 @@ def back_up(store: Store, actor: Actor, home: Path, target: Path, parts: Sequenc
         try:
             manifest = _fill(beside, store, home, parts, _newest(target))
             linked = sum((beside / name).stat().st_nlink > 1 for name in manifest.files)
-            return Made(_put(beside, target, manifest), manifest, linked)
+            made = Made(_put(beside, target, manifest), manifest, linked)
         except BaseException:
             shutil.rmtree(beside, ignore_errors=True)
             raise
     except OSError as error:
         raise StorageError(f"{target} cannot be written: {error.strerror or error}. {what_helps(error)}") from error
+    _record(store, actor, made.folder, parts=list(manifest.parts))
+    return made
 
 
 def back_up_file(store: Store, actor: Actor, target: Path) -> int:
@@ -76,7 +82,16 @@ def back_up_file(store: Store, actor: Actor, target: Path) -> int:
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
+    _record(store, actor, target)
     return target.stat().st_size
+
+
+def _record(store: Store, actor: Actor, place: Path, **details: Any) -> None:
+    """Record a backup; one of a store that takes no entry now, as on a full disk, is a backup all the same."""
+    try:
+        audit.record_alone(store, actor, "back_up", ("backup", place), **details)
+    except StorageError as error:
+        log.warning("The backup %s was not recorded: %s", place, error)
 
 
 def _newest(target: Path) -> tuple[Earlier, Manifest] | None:

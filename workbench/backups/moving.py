@@ -7,6 +7,7 @@ from db import copying
 from db.copying import TableSum
 from db.engine import Store
 from db.migrate import has_tables, head, migrate, revision_in
+from workbench.accounts import audit
 from workbench.accounts.actors import Actor, admit, fresh
 from workbench.backups.checking import sum_problems
 from workbench.jobs.queue import worker_status
@@ -35,6 +36,7 @@ def move(source: Store, actor: Actor, target: Store) -> dict[str, TableSum]:
     with target.read() as session:
         if problems := sum_problems(sums, copying.sums(session)):
             raise StorageError(f"The store {_name(target)} is not what was copied: {problems[0]} Use the old one.")
+    audit.record_alone(target, actor, "move_store", ("store", _name(target)), source=_name(source))
     return sums
 
 

@@ -15,6 +15,7 @@ from db import copying
 from db.engine import Store
 from db.migrate import migrate
 from db.programs import webhook_rows
+from workbench.accounts import audit
 from workbench.backups import proofs
 from workbench.backups.checking import Source, fill_from_rows, open_source, store_problems
 from workbench.backups.files import file_problems
@@ -114,6 +115,7 @@ def _restore_store(source: Source, beside: Path) -> tuple[int, list[str]]:
             taggers = proofs.kept_taggers(session)
             copying.forget_processes(session)
             webhook_rows.switch_off_all(session, _RESTORED)
+            audit.record(session, None, "restore_backup", ("backup", source.path.name))
     finally:
         store.close()
     recorded = source.manifest.predictions

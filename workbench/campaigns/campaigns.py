@@ -15,6 +15,7 @@ from crossner_core.schema import UNSTORABLE, is_storable
 from db import account_rows, campaign_rows, label_review_rows, people_rows, run_rows
 from db.engine import Session, Store
 from db.tables import SPLITS, STAGES, Campaign, SentenceRow, User
+from workbench.accounts import audit
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import EVERYONE, KEEPERS, LABELLERS
@@ -91,7 +92,9 @@ def create_campaign(
     require(actor, *KEEPERS)
     with store.write() as session:
         current = fresh(session, actor, *KEEPERS)
-        return add_campaign(session, current, name=name, domain=domain, member_ids=member_ids, **settings).id
+        made = add_campaign(session, current, name=name, domain=domain, member_ids=member_ids, **settings)
+        audit.record(session, current, "create_campaign", ("campaign", made.name), made.id, domain=domain.name)
+        return made.id
 
 
 def add_campaign(
@@ -166,9 +169,11 @@ def update_settings(store: Store, actor: Actor, campaign_id: int, **changes: Any
     require(actor, "admin")
     values = checked(changes, names("campaign", "rules"))
     with store.write() as session:
-        _, campaign = enter(session, actor, campaign_id, "admin")
+        current, campaign = enter(session, actor, campaign_id, "admin")
         if "name" in values and values["name"] != campaign.name:
             _refuse_taken_name(session, values["name"])
+        changes = audit.changed({key: getattr(campaign, key) for key in values}, values)
+        audit.record(session, current, _change_of(changes), ("campaign", campaign.name), campaign.id, **changes)
         for key, value in values.items():
             setattr(campaign, key, value)
         if "control_share" in values:
@@ -179,14 +184,23 @@ def update_settings(store: Store, actor: Actor, campaign_id: int, **changes: Any
         return _views(session, [campaign])[0]
 
 
+def _change_of(changes: Mapping[str, Any]) -> str:
+    """Return what a change of settings is called in the audit trail."""
+    if "archived" not in changes:
+        return "update_settings"
+    return "archive_campaign" if changes["archived"][1] else "reopen_campaign"
+
+
 def update_domain(store: Store, actor: Actor, campaign_id: int, domain: Domain) -> CampaignView:
     """Give the campaign a changed definition of its domain; types in use must stay. For admins."""
     require(actor, "admin")
     with store.write() as session:
-        _, campaign = enter(session, actor, campaign_id, "admin")
+        current, campaign = enter(session, actor, campaign_id, "admin")
         missing = sorted(campaign_rows.types_in_use(session, campaign_id) - set(domain.type_names))
         if missing:
             raise UnknownType(f"Annotations use {', '.join(missing)}; the new definition must keep these types.")
+        types = audit.changed({"types": list(domain_of(campaign).type_names)}, {"types": list(domain.type_names)})
+        audit.record(session, current, "update_domain", ("domain", domain.name), campaign.id, **types)
         campaign.domain_name, campaign.domain_toml = domain.name, domain_to_toml(domain)
         session.flush()
         return _views(session, [campaign])[0]
@@ -206,7 +220,9 @@ def set_guidelines(store: Store, actor: Actor, campaign_id: int, guidelines: Map
                 f"The guideline of {name} has {len(text):,} characters; at most {MOST_GUIDELINE:,} are kept."
             )
     with store.write() as session:
-        _, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        current, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        about = ("campaign", campaign.name)
+        audit.record(session, current, "set_guidelines", about, campaign.id, types=sorted(guidelines))
         campaign.domain_toml = domain_to_toml(with_guidelines(domain_of(campaign), guidelines))
         session.flush()
         return _views(session, [campaign])[0]
@@ -230,10 +246,11 @@ def delete_campaign(store: Store, actor: Actor, campaign_id: int, *, home: Path 
     """
     require(actor, "admin")
     with store.write() as session:
-        _, campaign = enter(session, actor, campaign_id, "admin")
+        current, campaign = enter(session, actor, campaign_id, "admin")
         if not campaign.archived:
             raise Conflict(f"The campaign {campaign.name!r} is in use; archive it first, then delete it.")
         runs = run_rows.ids_of_campaign(session, campaign_id)
+        audit.record(session, current, "delete_campaign", ("campaign", campaign.name), campaign.id, runs=runs)
         campaign_rows.remove(session, campaign)
     if home is not None:
         for folder in (
@@ -248,8 +265,11 @@ def add_members(store: Store, actor: Actor, campaign_id: int, user_ids: Iterable
     """Make people members of a campaign. For researchers and admins."""
     require(actor, *KEEPERS)
     with store.write() as session:
-        enter(session, actor, campaign_id, *KEEPERS)
-        _add_members(session, campaign_id, user_ids)
+        current, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        wanted = tuple(user_ids)
+        _add_members(session, campaign_id, wanted)
+        names = [user.name for user in people_rows.by_ids(session, wanted).values()]
+        audit.record(session, current, "add_members", ("campaign", campaign.name), campaign.id, members=names)
 
 
 def set_members(store: Store, actor: Actor, campaign_id: int, user_ids: Iterable[int]) -> None:
@@ -257,9 +277,13 @@ def set_members(store: Store, actor: Actor, campaign_id: int, user_ids: Iterable
     require(actor, *KEEPERS)
     wanted = tuple(user_ids)
     with store.write() as session:
-        enter(session, actor, campaign_id, *KEEPERS)
+        current, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        before = [user.name for user in people_rows.members(session, campaign_id)]
         campaign_rows.keep_members(session, campaign_id, wanted)
         _add_members(session, campaign_id, wanted)
+        after = [user.name for user in people_rows.members(session, campaign_id)]
+        changes = audit.changed({"members": before}, {"members": after})
+        audit.record(session, current, "set_members", ("campaign", campaign.name), campaign.id, **changes)
 
 
 def _redraw(session: Session, campaign: Campaign, stage: str) -> None:

@@ -11,6 +11,7 @@ from crossner_core.errors import Conflict, NotFound
 from db import domain_rows
 from db.engine import Session, Store
 from db.tables import Campaign
+from workbench.accounts import audit
 from workbench.accounts.actors import SYSTEM, Actor, fresh, require
 from workbench.accounts.roles import EVERYONE, KEEPERS
 
@@ -87,6 +88,7 @@ def save_domain(store: Store, actor: Actor, toml_text: str) -> Domain:
         now = fresh(session, actor, *KEEPERS)
         user_id = None if now == SYSTEM else now.id
         domain_rows.save(session, name=domain.name, toml=toml_text, user_id=user_id)
+        audit.record(session, now, "save_domain", ("domain", domain.name), types=domain.type_names)
     return domain
 
 
@@ -103,13 +105,14 @@ def delete_domain(store: Store, actor: Actor, name: str) -> None:
     """Delete a user's domain; raise Conflict for a built-in one and for one in use."""
     require(actor, *KEEPERS)
     with store.write() as session:
-        fresh(session, actor, *KEEPERS)
+        current = fresh(session, actor, *KEEPERS)
         if name in builtin_domains():
             raise Conflict(f"The domain {name!r} is built in and cannot be deleted.")
         find_domain(session, name)
         used = domain_rows.used_by(session, name)
         if used:
             raise Conflict(f"The domain {name!r} is in use by {', '.join(used)}; it cannot be deleted.")
+        audit.record(session, current, "delete_domain", ("domain", name))
         domain_rows.delete(session, name)
 
 

@@ -15,6 +15,7 @@ from db import campaign_rows, suggestion_rows, task_rows
 from db.engine import Session, Store
 from db.tables import SPLITS, Campaign
 from db.types import now
+from workbench.accounts import audit
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
@@ -67,7 +68,10 @@ def add_sentences(
     rows = tuple(labelled)
     with store.write() as session:
         current, campaign = enter(session, actor, campaign_id, *KEEPERS)
-        return append(session, current, campaign, rows, split=split, annotation=annotation)
+        report = append(session, current, campaign, rows, split=split, annotation=annotation)
+        counts = {"added": report.added, "duplicates": report.duplicates, "gold": report.gold}
+        audit.record(session, current, "add_sentences", ("campaign", campaign.name), campaign.id, split=split, **counts)
+        return report
 
 
 def append(

@@ -10,6 +10,7 @@ from db import archive_rows, label_review_rows, people_rows, run_rows, snapshot_
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.types import now
+from workbench.accounts import audit
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
@@ -59,6 +60,7 @@ def export_campaign(store: Store, actor: Actor, campaign_id: int) -> bytes:
         items = [item for item, _ in layers.layer(store, actor, campaign_id, which)]
         if items:
             files[f"layers/{which}.jsonl"] = write(items, "jsonl")
+    audit.record_alone(store, actor, "export_campaign", ("campaign", campaign.name), campaign_id, sentences=len(lines))
     manifest = {"format": FORMAT, "version": VERSION, "campaign": campaign.name, "exported_at": iso(now())}
     files = {"manifest.json": _json({**manifest, "sentences": len(lines)}), **files}
     return zipped({name: text.encode("utf-8") for name, text in files.items()})

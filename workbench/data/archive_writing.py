@@ -26,6 +26,7 @@ from db.tables import (
     SuggestionRow,
     Task,
 )
+from workbench.accounts import audit
 from workbench.accounts.actors import Actor, fresh
 from workbench.accounts.passwords import NO_PASSWORD
 from workbench.campaigns import round_settings
@@ -42,7 +43,7 @@ def insert_campaign(store: Store, actor: Actor, archive: Archive, *, name: str |
     tidy = checked({key: settings[key] for key in names() if key in settings}, names())
     tidy |= _queue(settings) | {"domain_name": archive.domain.name}
     with store.write() as session:
-        fresh(session, actor, "admin")
+        current = fresh(session, actor, "admin")
         if not tidy.get("name") or campaign_rows.find_by_name(session, tidy["name"]) is not None:
             raise Conflict(f"There is already a campaign {tidy.get('name')!r}; give the imported one another name.")
         campaign = campaign_rows.add(session, domain_toml=archive.domain_toml, **tidy)
@@ -67,6 +68,8 @@ def insert_campaign(store: Store, actor: Actor, archive: Archive, *, name: str |
                 created_by=None,
             )
         archive_rows.flush(session)
+        counts = {"sentences": len(archive.sentences), "snapshots": len(archive.snapshots)}
+        audit.record(session, current, "import_campaign", ("campaign", campaign.name), campaign.id, **counts)
         return campaign.id
 
 

@@ -17,6 +17,7 @@ from crossner_core.training.recipe import effective, source_names
 from db import dataset_rows
 from db.engine import Session, Store
 from db.training_tables import Dataset
+from workbench.accounts import audit
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.campaigns.domains import find_domain
@@ -86,7 +87,7 @@ def import_dataset(
     if not types:
         raise BadInput(f"The files of {name!r} hold no entity at all; a data set needs gold.")
     with store.write() as session:
-        fresh(session, actor, *KEEPERS)
+        current = fresh(session, actor, *KEEPERS)
         _check_free(session, name)
         dataset_rows.add(
             session,
@@ -97,6 +98,8 @@ def import_dataset(
             splits=[_split_values(split, part, types) for split, part in items.items()],
         )
         problems = tuple(str(problem) for part in every for problem in part.problems)
+        counts = {split: len(part) for split, part in items.items()}
+        audit.record(session, current, "import_dataset", ("data set", name), sentences=counts)
         return _view(session, _row(session, name), problems=problems)
 
 
@@ -127,14 +130,17 @@ def export_dataset(store: Store, actor: Actor, name: str, split: str, *, format:
         has = ", ".join(part.split for part in row.splits)
         raise NotFound(f"The data set {name!r} has no split {split!r}; it has {has}.")
     items = [item for item, _ in frozen.read_lines(content)]
-    return packed(write_files([make_document(f"{name}-{split}", items, format)], format).files, format)
+    made = packed(write_files([make_document(f"{name}-{split}", items, format)], format).files, format)
+    details = {"split": split, "format": format, "sentences": len(items)}
+    audit.record_alone(store, actor, "export_dataset", ("data set", name), **details)
+    return made
 
 
 def delete_dataset(store: Store, actor: Actor, name: str) -> None:
     """Delete a data set that no run was trained on and no recipe in use has as its source; raise Conflict otherwise."""
     require(actor, *KEEPERS)
     with store.write() as session:
-        fresh(session, actor, *KEEPERS)
+        current = fresh(session, actor, *KEEPERS)
         row = _row(session, name)
         runs = dataset_rows.runs_of(session, row.id)
         if runs:
@@ -148,6 +154,7 @@ def delete_dataset(store: Store, actor: Actor, name: str) -> None:
                 f"The data set {name!r} cannot be deleted: it is the source corpus of runs, round settings or pending "
                 f"simulated campaigns ({readers} in all)."
             )
+        audit.record(session, current, "delete_dataset", ("data set", name))
         dataset_rows.delete(session, row.id)
 
 

@@ -23,6 +23,7 @@ from crossner_core.formats.base import (
 from crossner_core.schema import FileLayout, LabelledSentence, Sentence, SentenceLayout
 from db import layer_rows
 from db.engine import Store
+from workbench.accounts import audit
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
@@ -231,7 +232,10 @@ def export_files(
         name = document_of(record) if chosen.by_document else None
         documents.setdefault(name or whole, []).append(record)
     names = safe_paths(list(documents)) if chosen.by_document else list(documents)
-    return write_files([_to_write(*item, chosen.id) for item in zip(names, documents.values(), strict=True)], chosen.id)
+    made = write_files([_to_write(*item, chosen.id) for item in zip(names, documents.values(), strict=True)], chosen.id)
+    details = {"format": chosen.id, "split": split, "sentences": len(records)}
+    audit.record_alone(store, actor, "export_layer", ("layer", which), campaign_id, **details)
+    return made
 
 
 def write_document(name: str, records: Sequence[Record], format: str) -> Written:

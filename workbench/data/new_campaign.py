@@ -15,6 +15,7 @@ from crossner_core.schema import LabelledSentence, Sentence, Suggestion
 from crossner_core.suggest.imported import IMPORTED
 from db.engine import Session, Store
 from db.tables import Campaign
+from workbench.accounts import audit
 from workbench.accounts.actors import Actor, admit, fresh
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns import campaigns, domains
@@ -98,9 +99,12 @@ def make_campaign(
             session, current, name=name, domain=kinds, member_ids=member_ids, **(settings or {})
         )
         made = MadeCampaign(campaign.id, campaign.name, None)
+        about = ("campaign", campaign.name)
+        audit.record(session, current, "create_campaign", about, campaign.id, domain=kinds.name, new_domain=bool(draft))
         if source is None:
             return made
         outcome, new = source.add(session, current, campaign)
+        audit.record(session, current, "add_sentences", about, campaign.id, added=outcome.added, corpus=corpus)
         endpoint, wants = campaign.endpoint, campaign.suggestions_on
     note = exchange.suggest_new(store, actor, made.id, endpoint, new) if wants and new else ""
     return replace(made, outcome=replace(outcome, note=f"{note} {outcome.note}".strip()))

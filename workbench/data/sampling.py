@@ -16,6 +16,7 @@ from crossner_core.suggest.gazetteer import GAZETTEER
 from db import campaign_rows, layer_rows, suggestion_rows
 from db.engine import Session, Store
 from db.tables import SPLITS, Campaign
+from workbench.accounts import audit
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
@@ -149,6 +150,8 @@ def sample_into_campaign(
     with store.write() as session:
         current, campaign = enter(session, actor, campaign_id, *KEEPERS)
         added, suggested = add_drawn(session, current, campaign, opened, chosen, split=plan.split)
+        about = ("corpus", corpus)
+        audit.record(session, current, "sample_into_campaign", about, campaign.id, split=plan.split, added=added)
         endpoint, wants = campaign.endpoint, campaign.suggestions_on
     note = suggest_new(store, actor, campaign_id, endpoint, added) if wants and suggested is None and added else ""
     return replace(report, added=added, suggestions=suggested or 0, note=note)

@@ -12,6 +12,7 @@ from db import label_review_rows, snapshot_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.training_tables import Snapshot
+from workbench.accounts import audit
 from workbench.accounts.access import enter
 from workbench.accounts.actors import SYSTEM, Actor, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
@@ -56,8 +57,10 @@ def freeze(store: Store, actor: Actor, campaign_id: int) -> SnapshotView:
     """
     require(actor, *KEEPERS, SYSTEM.role)
     with store.write() as session:
-        _, campaign = enter(session, actor, campaign_id, *KEEPERS, SYSTEM.role)
-        return freeze_gold(session, actor, campaign)
+        current, campaign = enter(session, actor, campaign_id, *KEEPERS, SYSTEM.role)
+        made = freeze_gold(session, actor, campaign)
+        audit.record(session, current, "freeze", ("snapshot", made.hash[:12]), campaign_id, is_new=made.is_new)
+        return made
 
 
 def freeze_gold(session: Session, actor: Actor, campaign: Campaign) -> SnapshotView:

@@ -13,6 +13,7 @@ from crossner_core.folders import write_json
 from crossner_core.records import Record, read_json
 from db.engine import Store
 from db.types import now
+from workbench.accounts import audit
 from workbench.accounts.actors import Actor, admit, fresh, require
 from workbench.doctor.base import Check, Context, Finding, checks
 from workbench.settings import Settings, settings_of
@@ -105,7 +106,7 @@ def repair(store: Store, actor: Actor, check_id: str) -> CheckResult:
     if check.mend is None:
         raise InvalidConfig(f"The check {check.id!r} has no repair. {check.remedy}")
     with store.write() as session:
-        fresh(session, actor, "admin")
+        current = fresh(session, actor, "admin")
         context = Context(session, settings_of(store))
         before = list(check.find(context))
         if before:
@@ -117,6 +118,7 @@ def repair(store: Store, actor: Actor, check_id: str) -> CheckResult:
                 f"The repair of {check.id!r} left {len(left)} of {len(before)} findings, the first: {left[0].subject} "
                 f"{left[0].problem}. Nothing was changed in the store; report this."
             )
+        audit.record(session, current, "repair", ("check", check.id), findings=len(before))
     return _result(check, before)
 
 

@@ -15,6 +15,7 @@ from crossner_core.errors import WorkbenchError
 from crossner_core.folders import for_owner_only
 from db.migrate import migrate
 from workbench.accounts.oidc.provider_settings import read_provider
+from workbench.accounts.ways import acting
 from workbench.settings import Settings, get_settings, open_store
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +43,7 @@ def run(settings: Settings) -> None:
     if str(_ROOT) not in sys.path:  # where `app` lies beside the packages: the checkout, or site-packages
         sys.path.insert(0, str(_ROOT))
     print(f"Web app: {address(settings.host, port)}", flush=True)
-    with listening:
+    with listening, acting("page"):
         server = uvicorn.Server(_config(settings.host, port))
         server.run(sockets=[listening])
     if not server.started:

@@ -12,6 +12,7 @@ from crossner_core.processes import has_ended
 from db import job_rows, worker_rows
 from db.engine import Session, Store
 from db.training_tables import Job
+from workbench.accounts import audit
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, fresh
 from workbench.accounts.roles import KEEPERS, LABELLERS, OVERSEERS
@@ -119,11 +120,15 @@ def start_job(store: Store, actor: Actor, kind: str, campaign_id: int | None = N
     roles = job_kind(kind).roles
     with store.write() as session:
         if campaign_id is None:
-            fresh(session, actor, *roles)
+            current = fresh(session, actor, *roles)
         else:
-            refuse_archived(enter(session, actor, campaign_id, *roles)[1])
+            current, campaign = enter(session, actor, campaign_id, *roles)
+            refuse_archived(campaign)
         job_kind(kind).allows(session, actor, job_kind(kind).payload.from_dict(payload))
-        return start(session, kind, payload, by=actor, campaign_id=campaign_id)[0]
+        job_id, is_new = start(session, kind, payload, by=actor, campaign_id=campaign_id)
+        if is_new:
+            audit.record(session, current, "start_job", ("job", job_id), campaign_id, kind=kind)
+        return job_id
 
 
 def start(
@@ -160,6 +165,7 @@ def cancel_job(store: Store, actor: Actor, job_id: int) -> str:
     with store.write() as session:
         job = _job(session, actor, job_id, to_steer=True)
         state = cancel(session, job)
+        audit.record(session, actor, "cancel_job", ("job", job.id), job.campaign_id, kind=job.kind, run=job.run_id)
     _forget(store, [job], [state])
     return state
 
@@ -171,11 +177,13 @@ def cancel_in_campaign(store: Store, actor: Actor, campaign_id: int, *kinds: str
     """
     first = job_kind(kinds[0])
     with store.write() as session:
-        enter(session, actor, campaign_id, *first.roles)
+        current, _ = enter(session, actor, campaign_id, *first.roles)
         jobs = job_rows.under_way(session, campaign_id, kinds)
         if not jobs:
             raise Conflict(f"{first.idle}; there is nothing to cancel.")
         states = [cancel(session, job) for job in jobs]
+        for job in jobs:
+            audit.record(session, current, "cancel_job", ("job", job.id), campaign_id, kind=job.kind, run=job.run_id)
     _forget(store, jobs, states)
     return states
 
@@ -210,7 +218,11 @@ def resume_job(store: Store, actor: Actor, job_id: int) -> int:
             state = f"{row.state}{' and was resumed or removed already' if row.state == 'failed' else ''}"
             raise Conflict(f"{kind.names(job)} is {state}; only a failed {kind.title} can be resumed{why}.")
         kind.follow(session, job, "queued", None)
-        return start(session, row.kind, row.payload, by=actor, campaign_id=row.campaign_id, run_id=row.run_id)[0]
+        new, _ = start(session, row.kind, row.payload, by=actor, campaign_id=row.campaign_id, run_id=row.run_id)
+        audit.record(
+            session, actor, "resume_job", ("job", row.id), row.campaign_id, kind=row.kind, run=row.run_id, new=new
+        )
+        return new
 
 
 def may_steer(actor: Actor, job: JobView) -> bool:

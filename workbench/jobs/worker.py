@@ -17,6 +17,7 @@ from crossner_core.errors import StorageError, WorkbenchError
 from crossner_core.folders import for_owner_only
 from db.engine import Store
 from db.migrate import migrate
+from workbench.accounts.ways import acting
 from workbench.jobs import lease
 from workbench.jobs.context import Claimed, JobContext
 from workbench.jobs.kind import PATIENT_ABOVE, job_kind, job_kinds
@@ -52,6 +53,10 @@ class Worker:
 
     def run(self, *, once: bool = False) -> int:
         """Work until `stop`, or with `once` until the queue is empty; return the number of jobs done."""
+        with acting("worker"):
+            return self._work(once)
+
+    def _work(self, once: bool) -> int:
         done = 0
         self.pulse.start()
         if self.sender is not None:

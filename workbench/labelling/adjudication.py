@@ -11,6 +11,7 @@ from db import annotation_rows, question_rows, task_rows
 from db.engine import Session, Store
 from db.tables import ASKED, Annotation, Campaign, Question, Task
 from db.types import now
+from workbench.accounts import audit
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import ARBITERS, LABELLERS, OVERSEERS
@@ -86,7 +87,9 @@ def ask(store: Store, actor: Actor, task_id: int, text: str, *, asks: str = "bot
             raise Conflict("Nobody who annotated this sentence can answer here, so there is nobody to ask.")
         if task.leased_to != current.id:
             task_rows.give_back(task, user_id=current.id, until=lease_end(campaign))
-        return question_rows.add(session, task_id=task.id, user_id=current.id, text=wanted, asks=asks).id
+        question_id = question_rows.add(session, task_id=task.id, user_id=current.id, text=wanted, asks=asks).id
+        audit.record(session, current, "ask_question", ("question", question_id), campaign.id, task=task.id, asks=asks)
+        return question_id
 
 
 def answer(store: Store, actor: Actor, question_id: int, text: str) -> None:
@@ -101,13 +104,15 @@ def answer(store: Store, actor: Actor, question_id: int, text: str) -> None:
         if question.closed_at is not None:
             raise Conflict("The expert has decided meanwhile; the question is closed.")
         question_rows.answer(session, question_id=question.id, user_id=current.id, text=wanted)
+        audit.record(session, current, "answer_question", ("question", question.id), task.campaign_id, task=task.id)
 
 
 def close_question(store: Store, actor: Actor, question_id: int) -> None:
     """Close a question, one's own or another's, without waiting for more answers. For experts."""
     require(actor, "expert")
     with store.write() as session:
-        question, _, _ = _question(session, actor, question_id, "expert")
+        question, task, current = _question(session, actor, question_id, "expert")
+        audit.record(session, current, "close_question", ("question", question.id), task.campaign_id, task=task.id)
         question.closed_at = question.closed_at or now()
 
 
@@ -154,13 +159,14 @@ def unpark(store: Store, actor: Actor, task_id: int) -> None:
     """Put a parked sentence back into the queue, for those who skipped it too. For experts and admins."""
     require(actor, *ARBITERS)
     with store.write() as session:
-        task, _, _ = find_task(session, actor, task_id, *ARBITERS)
+        task, campaign, current = find_task(session, actor, task_id, *ARBITERS)
         if task.state != "parked":
             raise Conflict(f"The task {task_id} is {task.state}, not parked.")
         for annotation, _ in annotation_rows.of_task(session, task.id):
             if annotation.state == "skipped":
                 annotation.state = "draft"
         task_rows.release(task)
+        audit.record(session, current, "unpark", ("task", task.id), campaign.id, stage=task.stage)
 
 
 def _text(text: str, what: str) -> str:

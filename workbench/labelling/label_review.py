@@ -16,6 +16,7 @@ from db import annotation_rows, campaign_rows, label_review_rows, task_rows
 from db.engine import Session, Store
 from db.label_review_tables import FindingRow
 from db.tables import SPLITS, Campaign, SentenceRow
+from workbench.accounts import audit
 from workbench.accounts.access import enter, enter_alone, refuse_archived
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import OVERSEERS
@@ -117,7 +118,9 @@ def look_again(
         if not layers.gold(session, campaign_id):
             raise BadInput("There is no gold to review yet; adjudicate some sentences first.")
         payload = {"checks": wanted, "options": asdict(options or LabelReviewOptions())}
-        return queue.start(session, "second_look", payload, by=current, campaign_id=campaign_id)[0]
+        job_id, _ = queue.start(session, "second_look", payload, by=current, campaign_id=campaign_id)
+        audit.record(session, current, "look_again", ("job", job_id), campaign_id, checks=wanted)
+        return job_id
 
 
 def queues(store: Store, actor: Actor, campaign_id: int) -> tuple[QueueView, ...]:
@@ -231,6 +234,8 @@ def decide(
             left_out_id=out,
             key=key,
         )
+        details = {"check": row.found_by, "decision": decision, "sentence": row.sentence_id, "split": view.split}
+        audit.record(session, current, "decide_finding", ("finding", row.id), campaign.id, **details)
 
 
 def revert(store: Store, actor: Actor, finding_id: int, *, key: str = "") -> None:
@@ -251,6 +256,7 @@ def revert(store: Store, actor: Actor, finding_id: int, *, key: str = "") -> Non
         if row.state != "left_out":
             _restore(session, row, current, campaign)
         split = _sentences(session, [row])[row.sentence_id].split
+        audit.record(session, current, "revert_finding", ("finding", row.id), campaign.id, was=row.state, split=split)
         label_review_rows.reopen(row, name=current.name, split=split, key=key)
 
 

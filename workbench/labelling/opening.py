@@ -9,6 +9,7 @@ from crossner_core.schema import Sentence, Span
 from db import annotation_rows, browse_rows, campaign_rows, question_rows, task_rows
 from db.engine import Session, Store
 from db.tables import Annotation, Campaign, Task
+from workbench.accounts import audit
 from workbench.accounts.access import enter, enter_alone, refuse_archived
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import EVERYONE, LABELLERS
@@ -78,6 +79,7 @@ def open_in_editor(store: Store, actor: Actor, campaign_id: int, sentence_id: in
             take_back(session, campaign, current, task)  # it is theirs, or free: it only comes to the front
         else:
             take_up(session, campaign, current, task)
+            audit.record(session, current, "reopen", ("task", task.id), campaign.id, stage=task.stage)
         return task.stage
 
 

@@ -13,6 +13,7 @@ from db import annotation_rows, task_rows
 from db.engine import Session, Store
 from db.tables import Annotation, Campaign, SentenceRow, Task
 from db.types import now
+from workbench.accounts import audit
 from workbench.accounts.access import enter, enter_alone
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import stage_roles
@@ -235,6 +236,9 @@ def _write(scene: _Scene) -> None:
         steps.submit(session, scene.campaign, scene.actor, scene.task, annotation, work, record=record)
     elif event.kind == "skip":
         steps.skip(session, scene.campaign, scene.actor, scene.task, annotation, event.reason)
+    if event.kind in ("skip", "reopen"):
+        about = ("task", scene.task.id)
+        audit.record(session, scene.actor, event.kind, about, scene.campaign.id, stage=scene.stage)
 
 
 def _decided(scene: _Scene, work: Work) -> tuple[Work, dict[str, Any]]:

@@ -14,6 +14,7 @@ from db import annotation_rows, people_rows, question_rows, task_rows
 from db.engine import Session, Store
 from db.tables import Annotation, Campaign, Task
 from db.types import now
+from workbench.accounts import audit
 from workbench.accounts.access import enter_alone, refuse_archived
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import LABELLERS, STAGE_ROLES
@@ -191,6 +192,7 @@ def reopen(store: Store, actor: Actor, task_id: int) -> None:
         task, campaign, current = find_task(session, actor, task_id, *LABELLERS)
         refuse_archived(campaign)
         take_up(session, campaign, current, task)
+        audit.record(session, current, "reopen", ("task", task.id), campaign.id, stage=task.stage)
 
 
 def take_up(session: Session, campaign: Campaign, actor: Actor, task: Task) -> Annotation:

@@ -16,6 +16,7 @@ from db.engine import Session, Store
 from db.tables import Campaign
 from db.training_tables import Job, Run
 from db.types import now
+from workbench.accounts import audit
 from workbench.accounts.access import enter, enter_run
 from workbench.accounts.actors import SYSTEM, Actor, fresh, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
@@ -133,7 +134,11 @@ def start_run(
         chosen = settled(session, actor, chosen, dataset_id=target.dataset_id, campaign_id=target.campaign_id)
         if size is not None and not 1 <= size <= target.sentences:
             raise InvalidConfig(f"size is {size}; choose 1 to {target.sentences}, the number of training sentences.")
-        return _add(session, actor, target, chosen, size=size)
+        run_id = _add(session, actor, target, chosen, size=size)
+        audit.record(
+            session, actor, "start_run", ("run", run_id), target.campaign_id, setting=chosen.setting, size=size
+        )
+        return run_id
 
 
 def start_run_on_gold(session: Session, actor: Actor, campaign: Campaign, recipe: Recipe) -> int:
@@ -186,6 +191,8 @@ def start_few_shot(
                 )
         cut = ", ".join(str(size) for size in sizes if size > target.sentences)
         note = f"{cut} became {target.sentences}, all there is." if cut else ""
+        counts = {"started": len(runs) - reused, "reused": reused}
+        audit.record(session, actor, "start_few_shot", ("curve", group_id), target.campaign_id, **counts)
         return FewShot(group_id, runs, len(runs) - reused, reused, note)
 
 

@@ -18,6 +18,7 @@ from crossner_core.errors import Conflict, InvalidConfig, NotFound, WorkbenchErr
 from db import job_rows, run_rows
 from db.engine import Session, Store
 from db.training_tables import Job
+from workbench.accounts import audit
 from workbench.accounts.actors import Actor, admit, fresh, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.jobs import queue
@@ -215,7 +216,7 @@ def remove(store: Store, actor: Actor, name: str) -> None:
     require(actor, *KEEPERS)
     library = settings_of(store).encoders
     with store.write() as session:
-        fresh(session, actor, *KEEPERS)
+        current = fresh(session, actor, *KEEPERS)
         if name == BUNDLED:
             raise Conflict(f"{BUNDLED!r} comes with the workbench and cannot be removed.")
         jobs = [job for job in _newest(session, library) if job.payload["name"] == name]
@@ -223,6 +224,7 @@ def remove(store: Store, actor: Actor, name: str) -> None:
             known = ", ".join(library_names(library)) or "none yet"
             raise NotFound(f"No encoder {name!r} was pre-trained here; there are: {known}.")
         _require_unused(session, library, name)
+        audit.record(session, current, "remove_encoder", ("encoder", name))
         for job in jobs:
             remove_work_folder(library, job.payload["key"])
         if name in library_names(library):
@@ -257,7 +259,9 @@ def _start(
             _require_free(session, library, name)
             _require_base(session, library, checked.encoder)
             order = Order(name, kind, checked.to_dict(), source, key, now.display_name)
-            return queue.start(session, KIND, order.to_dict(), by=actor)[0]
+            job_id, _ = queue.start(session, KIND, order.to_dict(), by=actor)
+            audit.record(session, now, "start_pretraining", ("encoder", name), kind=kind, job=job_id)
+            return job_id
     except BaseException:
         remove_work_folder(library, key)
         raise

@@ -16,6 +16,7 @@ from db import campaign_rows
 from db.engine import Session, Store
 from db.training_tables import Run
 from workbench import out_of_process
+from workbench.accounts import audit
 from workbench.accounts.access import enter_run
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
@@ -45,6 +46,7 @@ def export_run(
     from crossner_core.training.predictor import load_tagger
 
     export_tagger(load_tagger(checkpoint, device="cpu", precision="fp32"), folder, to, about, int8=int8)
+    audit.record_alone(store, actor, "export_run", ("run", run_id), run.campaign_id, to=to, int8=int8)
 
 
 def export_zip(store: Store, actor: Actor, run_id: int, *, to: str, int8: bool = False) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from crossner_core.acquisition.base import acquisition, acquisition_ids
@@ -16,6 +16,7 @@ from db.engine import Session, Store
 from db.tables import Campaign
 from db.training_tables import Job, Round, Run
 from db.types import now
+from workbench.accounts import audit
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import SYSTEM, Actor, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
@@ -154,8 +155,10 @@ def change_round_settings(
     require(actor, *KEEPERS)
     chosen = checked(strategy, random_share, retrain_every, recipe)
     with store.write() as session:
-        _, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        current, campaign = enter(session, actor, campaign_id, *KEEPERS)
         refuse_archived(campaign)
+        changes = audit.changed(asdict(_settings(campaign)), asdict(chosen))
+        audit.record(session, current, "change_round_settings", ("campaign", campaign.name), campaign_id, **changes)
         campaign.strategy, campaign.random_share = chosen.strategy, chosen.random_share
         campaign.retrain_every, campaign.turn_recipe = chosen.retrain_every, dict(chosen.recipe or {})
         return chosen
@@ -166,13 +169,15 @@ def order_now(store: Store, actor: Actor, campaign_id: int) -> int:
     require(actor, *KEEPERS)
     with store.write() as session:
         campaign_rows.hold(session, campaign_id)
-        _, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        current, campaign = enter(session, actor, campaign_id, *KEEPERS)
         refuse_archived(campaign)
         if not campaign.strategy:
             raise InvalidConfig("This campaign has no strategy; choose one, then order the queue.")
         if (busy := round_rows.under_way(session, campaign_id)) is not None:
             raise Conflict(f"Round {busy.id} is queued or running; wait for it, or cancel it.")
-        return _add(session, campaign, by=actor)
+        round_id = _add(session, campaign, by=actor)
+        audit.record(session, current, "order_now", ("round", round_id), campaign_id, strategy=campaign.strategy)
+        return round_id
 
 
 def cancel_round(store: Store, actor: Actor, campaign_id: int) -> str:
@@ -183,10 +188,11 @@ def cancel_round(store: Store, actor: Actor, campaign_id: int) -> str:
     require(actor, *KEEPERS)
     with store.write() as session:
         campaign_rows.hold(session, campaign_id)
-        enter(session, actor, campaign_id, *KEEPERS)
+        current, _ = enter(session, actor, campaign_id, *KEEPERS)
         round_ = round_rows.under_way(session, campaign_id)
         if round_ is None:
             raise Conflict("No round is queued or running in this campaign; there is nothing to cancel.")
+        audit.record(session, current, "cancel_round", ("round", round_.id), campaign_id)
         job = _job_at_work(session, round_)
         if job is not None and queue.cancel(session, job) == "running":
             return "running"  # the round ends with its job
@@ -265,6 +271,7 @@ def _tick_safely(store: Store, campaign_id: int) -> bool:
             )  # fmt: skip
             if (failed := round_rows.get(session, round_id)) is not None:
                 events.round_ended(session, failed)
+            audit.record(session, SYSTEM, "fail_round", ("campaign", campaign.name), campaign_id, why=str(error))
         return True
 
 
@@ -280,11 +287,14 @@ def _tick_one(store: Store, campaign_id: int) -> bool:
             return False
         if (busy := round_rows.under_way(session, campaign_id)) is not None:
             _go_on(session, campaign, busy)
-        elif _wants_run(session, campaign):
+            audit.record(session, SYSTEM, "continue_round", ("round", busy.id), campaign_id, state=busy.state)
+            return True
+        run_id = None
+        if _wants_run(session, campaign):
             recipe = recipe_for(_settings(campaign).strategy, campaign.turn_recipe)
-            _add(session, campaign, by=SYSTEM, run_id=adaptation.start_run_on_gold(session, SYSTEM, campaign, recipe))
-        else:
-            _add(session, campaign, by=SYSTEM)
+            run_id = adaptation.start_run_on_gold(session, SYSTEM, campaign, recipe)
+        round_id = _add(session, campaign, by=SYSTEM, run_id=run_id)
+        audit.record(session, SYSTEM, "start_round", ("round", round_id), campaign_id, run=run_id)
         return True
 
 

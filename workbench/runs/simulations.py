@@ -15,6 +15,7 @@ from crossner_core.training.recipe import Recipe
 from db import campaign_rows, job_rows, layer_rows, simulation_rows
 from db.engine import Session, Store
 from db.training_tables import Job, SimulationRow
+from workbench.accounts import audit
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
@@ -121,6 +122,8 @@ def start_simulations(
                 )  # fmt: skip
                 simulation = Simulation(campaign.domain_name, own_options, recipe, annotator, tuple(others))
                 simulation_rows.add(session, job_id=job_id, snapshot_id=snapshot.id, settings=simulation.to_dict())
+        details = {"strategies": list(texts), "seeds": drawn}
+        audit.record(session, current, "start_simulations", ("job", job_id), campaign_id, **details)
         return job_id
 
 

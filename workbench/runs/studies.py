@@ -27,6 +27,7 @@ from crossner_core.experiments.tables import Table
 from crossner_core.training.recipe import source_names
 from db import job_rows
 from db.engine import Store
+from workbench.accounts import audit
 from workbench.accounts.actors import Actor, admit, fresh, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.jobs import queue
@@ -235,11 +236,14 @@ def start_study(
     _require_text(whole, settings.home.resolve())
     folder = folder or study_data.write_corpora(store, actor, whole.to_dict())
     with store.write() as session:
-        fresh(session, actor, *KEEPERS)
+        current = fresh(session, actor, *KEEPERS)
         asked: dict[str, Any] = {"section": section or None, "workers": workers, "ray": ray}
         payload = {"study": id, "config": config.to_dict(), "data": str(folder)}
         payload |= {name: value for name, value in asked.items() if value is not None}
-        return queue.start(session, "study", payload, by=actor)
+        job_id, is_new = queue.start(session, "study", payload, by=actor)
+        if is_new:
+            audit.record(session, current, "start_study", ("study", id), job=job_id, section=section)
+        return job_id, is_new
 
 
 def cancel_study(store: Store, actor: Actor, id: str, section: str = "") -> str:

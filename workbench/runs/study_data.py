@@ -18,6 +18,7 @@ from crossner_core.formats.base import Record
 from db import campaign_rows, dataset_rows
 from db.engine import Session, Store
 from db.training_tables import Dataset
+from workbench.accounts import audit
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, fresh
 from workbench.accounts.roles import KEEPERS, OVERSEERS
@@ -51,7 +52,7 @@ def write_corpora(store: Store, actor: Actor, config: Mapping[str, Any]) -> Path
     """
     files: dict[tuple[str, str], bytes] = {}
     with store.write() as session:
-        fresh(session, actor, *KEEPERS)
+        current = fresh(session, actor, *KEEPERS)
         rows = [row for row in dataset_rows.listed(session) if any(part.split == "train" for part in row.splits)]
         hashes = {(row.name, f"{part.split}.jsonl"): part.content_hash for row in rows for part in row.splits}
         files |= {(row.name, OWN_DOMAIN): toml for row in rows if (toml := _domain(session, row))}
@@ -59,6 +60,7 @@ def write_corpora(store: Store, actor: Actor, config: Mapping[str, Any]) -> Path
             name = gold_corpus(campaign_id)
             if not any(row.name == name for row in rows):
                 files |= {(name, file): content for file, content in _gold(session, actor, campaign_id)}
+                audit.record(session, current, "export_layer", ("layer", "gold"), campaign_id, to="studies")
     hashes |= {place: hashlib.sha256(content).hexdigest() for place, content in files.items()}
     lines = "".join(f"{name} {file} {hash}\n" for (name, file), hash in sorted(hashes.items()))
     whole = hashlib.sha256(lines.encode()).hexdigest()[:16]

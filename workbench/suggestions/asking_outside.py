@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from crossner_core.errors import WorkbenchError
@@ -14,6 +14,7 @@ from crossner_core.outside.listing import find_model
 from crossner_core.schema import Sentence
 from db import suggestion_rows
 from db.engine import Session, Store
+from workbench.accounts import audit
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
@@ -104,7 +105,7 @@ def preview(store: Store, actor: Actor, campaign_id: int, name: str) -> OutsideP
             raise
         problem = str(error)
     finally:
-        _count(store, begun.allowance_id, outcomes.values())
+        _count(store, actor, begun, name, outcomes.values())
     report = _report(outcomes.values(), len(some), begun.asker.budget_spent, problem)
     shown = tuple(
         PreviewedSentence(sentence, outcomes[index].suggestions or ())
@@ -118,10 +119,12 @@ def start(store: Store, actor: Actor, campaign_id: int, name: str) -> int:
     """Queue asking a model about all open sentences; return the job's id. Raises Conflict unless it may be asked."""
     require(actor, *KEEPERS)
     with store.write() as session:
-        _, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        current, campaign = enter(session, actor, campaign_id, *KEEPERS)
         refuse_archived(campaign)
         permitted(session, campaign, find_model(models_of(store), name))
-        return queue.start(session, JOB, {"name": name}, by=actor, campaign_id=campaign_id)[0]
+        job_id, _ = queue.start(session, JOB, {"name": name}, by=actor, campaign_id=campaign_id)
+        audit.record(session, current, "start_outside_model", ("outside model", name), campaign_id, job=job_id)
+        return job_id
 
 
 def ask(
@@ -162,6 +165,8 @@ def ask(
         write()
         with store.write() as session:
             relearn(session, campaign_id)
+            about = ("outside model", name)
+            audit.record(session, actor, "ask_outside_model", about, campaign_id, sentences=len(done))
     return _report(done, len(sentences), begun.asker.budget_spent)
 
 
@@ -202,9 +207,11 @@ def _write(store: Store, actor: Actor, begun: _Begun, outcomes: Iterable[Outcome
         _add_counts(session, begun.allowance_id, outcomes)
 
 
-def _count(store: Store, allowance_id: int, outcomes: Iterable[Outcome]) -> None:
+def _count(store: Store, actor: Actor, begun: _Begun, name: str, outcomes: Collection[Outcome]) -> None:
     with store.write() as session:
-        _add_counts(session, allowance_id, outcomes)
+        _add_counts(session, begun.allowance_id, outcomes)
+        about = ("outside model", name)
+        audit.record(session, actor, "preview_outside_model", about, begun.campaign_id, sentences=len(outcomes))
 
 
 def _add_counts(session: Session, allowance_id: int, outcomes: Iterable[Outcome]) -> None:

@@ -14,6 +14,7 @@ from db import search_rows, suggestion_rows
 from db.engine import Store
 from db.tables import Campaign, SuggestionRow
 from db.types import now
+from workbench.accounts import audit
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
@@ -146,7 +147,10 @@ def propose(
         current, campaign = enter(session, actor, campaign_id, *OVERSEERS)
         _check(campaign, search, type)
         source = f"{_KIND}:{current.name}, {now():%Y-%m-%d %H:%M:%S}"
-        return source, write_suggestions(session, campaign_id, spans, source=source)
+        written = write_suggestions(session, campaign_id, spans, source=source)
+        about = ("source of suggestions", source)
+        audit.record(session, current, "propose_from_search", about, campaign_id, type=type, suggestions=written)
+        return source, written
 
 
 def proposed(store: Store, actor: Actor, campaign_id: int) -> tuple[Proposed, ...]:
@@ -170,11 +174,14 @@ def withdraw(store: Store, actor: Actor, campaign_id: int, source: str) -> tuple
     """
     require(actor, *OVERSEERS)
     with store.write() as session:
-        _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
+        current, campaign = enter(session, actor, campaign_id, *OVERSEERS)
         refuse_archived(campaign)
         if not source.startswith(f"{_KIND}:") or not suggestion_rows.count_of(session, campaign_id, source):
             raise NotFound(f"No search has proposed anything as {source!r}; it may have been withdrawn already.")
-        return withdraw_source(session, campaign_id, source)
+        removed, stay = withdraw_source(session, campaign_id, source)
+        about = ("source of suggestions", source)
+        audit.record(session, current, "withdraw_from_search", about, campaign_id, suggestions=removed)
+        return removed, stay
 
 
 def _check(campaign: Campaign, search: Search, type: str) -> None:

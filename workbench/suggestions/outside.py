@@ -18,6 +18,7 @@ from crossner_core.suggest.base import words_of
 from db import suggestion_rows
 from db.engine import Session, Store
 from db.tables import Campaign, OutsideAllowance
+from workbench.accounts import audit
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
@@ -190,30 +191,37 @@ def allow(
             session, campaign_id=campaign_id, name=name, address=model.address, model=model.model,
             max_requests=budget.requests, max_tokens=budget.tokens, max_cost=budget.cost, allowed_by=current.id,
         )  # fmt: skip
+        details = {"address": model.address, "requests": budget.requests, "tokens": budget.tokens, "cost": budget.cost}
+        audit.record(session, current, "allow_outside_model", ("outside model", name), campaign_id, **details)
 
 
 def forbid(store: Store, actor: Actor, campaign_id: int, name: str) -> None:
     """Take the permission back: no further request is sent, also by a job under way; its suggestions stay."""
     require(actor, *KEEPERS)
     with store.write() as session:
-        enter(session, actor, campaign_id, *KEEPERS)
+        current, _ = enter(session, actor, campaign_id, *KEEPERS)
         row = suggestion_rows.allowance(session, campaign_id, name)
         if row is None or not row.is_open:
             raise NotFound(f"Nothing may be sent to {name!r} in this campaign; there is nothing to take back.")
         row.is_open = False
+        audit.record(session, current, "forbid_outside_model", ("outside model", name), campaign_id)
 
 
 def withdraw(store: Store, actor: Actor, campaign_id: int, name: str) -> tuple[int, int]:
     """Delete a model's suggestions in sentences that nobody has begun; return how many, and how many stay."""
     require(actor, *KEEPERS)
     with store.write() as session:
-        _, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        current, campaign = enter(session, actor, campaign_id, *KEEPERS)
         refuse_archived(campaign)
         sources = _sources(session, campaign_id, name)
         if not sources:
             raise NotFound(f"{name!r} suggests nothing in this campaign; there is nothing to withdraw.")
         counts = [withdraw_source(session, campaign_id, source) for source in sources]
-        return sum(removed for removed, _ in counts), sum(stay for _, stay in counts)
+        removed, stay = sum(gone for gone, _ in counts), sum(left for _, left in counts)
+        audit.record(
+            session, current, "withdraw_outside_model", ("outside model", name), campaign_id, suggestions=removed
+        )
+        return removed, stay
 
 
 def source_named(model: OutsideModel) -> str:

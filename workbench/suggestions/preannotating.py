@@ -20,6 +20,7 @@ from crossner_core.suggest.model import MODEL
 from db import annotation_rows, suggestion_rows
 from db.engine import Session, Store
 from db.tables import Campaign
+from workbench.accounts import audit
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import KEEPERS
@@ -119,6 +120,9 @@ def preannotate(
         sentences, again = sentences + done, again + (0 if complete else done)
         suggestions += count
         on_progress((start + len(chunk)) / len(wanted))
+    if sentences:
+        counts = {"sentences": sentences, "suggestions": suggestions}
+        audit.record_alone(store, actor, "preannotate", ("campaign", campaign.name), campaign_id, **counts)
     return PreannotationReport(sentences, suggestions, again, tuple(dict.fromkeys(problems)))
 
 
@@ -203,7 +207,7 @@ def add_model_suggestions(
     """
     require(actor, *_ALLOWED)
     with store.write() as session:
-        _, campaign = enter(session, actor, campaign_id, *_ALLOWED)
+        current, campaign = enter(session, actor, campaign_id, *_ALLOWED)
         types = domain_of(campaign).type_names
         done = suggestion_rows.still_open(session, campaign_id, suggestions)
         rows = []
@@ -215,6 +219,8 @@ def add_model_suggestions(
                     )
                 rows.append(suggestion_values(id_, _from_model(suggestion), run_id=run_id))
         suggestion_rows.replace_suggestions(session, done, rows, kinds=MODEL.kinds)
+        counts = {"sentences": len(done), "suggestions": len(rows)}
+        audit.record(session, current, "add_model_suggestions", ("run", run_id), campaign_id, **counts)
         return len(done)
 
 

@@ -181,17 +181,22 @@ def test_half_written_and_removed_files_are_left_out(home: Path, tmp_path: Path)
     assert list(take_part(home, "encoders", tmp_path / "into", None)) == ["encoders/music/model.safetensors"]
 
 
-def test_backup_while_somebody_saves(home: Path, store: Store, tmp_path: Path) -> None:
+def test_backup_while_somebody_saves(
+    home: Path, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     people = _people(store)
     tab = Tab(store, people["ann1"], make_campaign(store, people, name="Busy"), "annotate")
     item = tab.items(1)[0]
     tab.do("draft", item)
+    monkeypatch.setattr("db.engine._BUSY_TIMEOUT_MS", 100)
+    store.engine.dispose()
     with store.write() as session:  # a transaction under way
         account = session.connection()
         account.exec_driver_sql("UPDATE user_account SET display_name = 'Half'")
         made = back_up(store, people["adm"], home, tmp_path / "kept", ())
         session.rollback()
     assert not verify(made.folder).problems and b"Half" not in (made.folder / STORE).read_bytes()
+    assert f"The backup {made.folder} was not recorded: " in caplog.text
 
 
 def test_gold_that_cannot_be_read_is_noted_and_still_backed_up(home: Path, store: Store, tmp_path: Path) -> None:

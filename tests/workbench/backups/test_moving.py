@@ -13,11 +13,13 @@ import sqlalchemy as sa
 
 from crossner_core.errors import Conflict, NotAllowed, StorageError
 from db import copying, worker_rows
+from db.audit.tables import AuditEntry
 from db.engine import Store
 from db.migrate import migrate
 from tests.support.builders import make_person
 from tests.support.homes import admin_of, unpack_old_store
 from tests.support.postgres import fresh_database, needs_postgres
+from workbench.accounts import accounts
 from workbench.backups import moving
 from workbench.backups.moving import move
 
@@ -48,13 +50,22 @@ def old(tmp_path: Path) -> Iterator[Store]:
 
 def sums_of(store: Store) -> dict[str, copying.TableSum]:
     with store.read() as session:
-        return copying.sums(session)
+        return {name: table for name, table in copying.sums(session).items() if name != "audit_entry"}
+
+
+def entries_of(store: Store) -> list[str]:
+    with store.read() as session:
+        return list(session.scalars(sa.select(AuditEntry.action).order_by(AuditEntry.id)))
 
 
 def test_store_moves_there_and_back(old: Store, target: Store, tmp_path: Path) -> None:
-    before = sums_of(old)
-    assert sum(table.rows > 0 for table in before.values()) > 20
-    assert move(old, admin_of(old), target) == before == sums_of(target) == sums_of(old)
+    assert sum(table.rows > 0 for table in sums_of(old).values()) > 20
+    accounts.set_role(old, admin_of(old), 1, "admin")
+    before, recorded = sums_of(old), entries_of(old)
+    moved = move(old, admin_of(old), target)
+    assert moved.pop("audit_entry").rows == len(recorded) == 1
+    assert moved == before == sums_of(target) == sums_of(old)
+    assert entries_of(target) == [*recorded, "move_store"]
     back = Store(f"sqlite:///{tmp_path / 'back.sqlite3'}")
     move(target, admin_of(target), back)
     assert sums_of(back) == before

@@ -12,9 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from crossner_core.errors import BadInput, Conflict, StorageError
 from db import account_rows, copying
+from db.audit.tables import AuditEntry
 from db.engine import Store
 from db.migrate import head, migrate, revision_in
 from tests.support.homes import admin_of, open_home, spoil, unpack_old_store
@@ -44,7 +46,12 @@ def settings(home: Path, url: str | None = None) -> Settings:
 
 def sums_of(store: Store) -> dict[str, copying.TableSum]:
     with store.read() as session:
-        return {name: table for name, table in copying.sums(session).items() if name not in LEFT_OUT}
+        return {name: table for name, table in copying.sums(session).items() if name not in (*LEFT_OUT, "audit_entry")}
+
+
+def actions_of(store: Store) -> list[str]:
+    with store.read() as session:
+        return list(session.scalars(sa.select(AuditEntry.action).order_by(AuditEntry.id)))
 
 
 def files_of(home: Path) -> dict[str, bytes]:
@@ -62,6 +69,8 @@ def test_restored_home_is_equal_and_works(home: Path, store: Store, backup: Path
     opened = open_home(new)
     try:
         assert sums_of(opened) == sums_of(store)
+        assert actions_of(opened)[:-1] == actions_of(store)[:-1]
+        assert (actions_of(opened)[-1], actions_of(store)[-1]) == ("restore_backup", "back_up")
         actor = admin_of(opened)
         before, after = (layers.layer(each, actor, 1, "gold") for each in (store, opened))
         assert len(after) == 6 and after == before

@@ -23,6 +23,7 @@ from crossner_core.schema import UNSTORABLE, is_storable
 from workbench.accounts.actors import admit
 from workbench.accounts.sign_in import actor_for_token
 from workbench.accounts.tokens import Bearer, allows, bearer_of
+from workbench.accounts.ways import acting
 from workbench.campaigns.campaigns import get_campaign
 from workbench.http.api import problems, replays
 from workbench.http.api.declared import ROOT, Body, Call, Declared, File, Files, routes
@@ -121,6 +122,10 @@ class Api:
 
     def _done(self, bearer: Bearer, asked: _Asked, key: str | None, path: str) -> Response:
         """Carry a request out; with a key, once."""
+        with acting("api", bearer.token_id):
+            return self._carried_out(bearer, asked, key, path)
+
+    def _carried_out(self, bearer: Bearer, asked: _Asked, key: str | None, path: str) -> Response:
         store, route = open_store(self.settings), asked.route
         body = asked.body
         if asked.files:

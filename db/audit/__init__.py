@@ -1,0 +1,1 @@
+"""The audit trail: its table and its rows."""
