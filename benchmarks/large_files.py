@@ -88,7 +88,7 @@ def peak_mb() -> float:
 def read_all(files: Sequence[Path], format: str) -> int:
     """Read the files as an import does, keeping nothing; return the number of sentences."""
     from crossner_core.formats import stream_files
-    from crossner_core.formats.base import OnDisk
+    from crossner_core.formats.source import OnDisk
 
     count = Counter[str]()
     for piece in stream_files([(file.name, OnDisk(file)) for file in files], format):

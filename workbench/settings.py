@@ -78,6 +78,11 @@ class Settings(BaseSettings):
         return self.outside or self.home.resolve() / "outside.toml"
 
     @property
+    def uploads(self) -> Path:
+        """Files that wait for their import, a folder a job."""
+        return self.home.resolve() / "uploads"
+
+    @property
     def gazetteers(self) -> Path:
         return self.home.resolve() / "gazetteers"
 

@@ -74,7 +74,7 @@ def labelled(count: int) -> list[LabelledSentence]:
 
 
 def as_read(files: Sequence[NamedFile], format: str, options: Mapping[str, Any]) -> tuple[list[Any], Counter[str]]:
-    """Return what documents hold, and all problems; with whose they are and which of several hints is given may vary."""
+    """Return what documents hold, and all problems; whose they are and which hint is given may vary."""
     documents = read_files(files, format, skip_bad=True, **options)
     held = [(d.name, d.sentences, d.layout, d.losses, d.notes, bool(d.hint)) for d in documents]
     return held, Counter(str(problem) for document in documents for problem in document.problems)
