@@ -106,7 +106,9 @@ def import_all(files: Sequence[Path], format: str, home: Path) -> int:
 
     store = open_store(Settings(home=home))
     migrate(store)
-    actor = accounts.create_user(store, None, name="bench", password="a long password", role="admin")
+    actor = accounts.create_user(
+        store, None, name="bench", display_name="Bench", password="a long password", role="admin"
+    )
     campaign = campaigns.create_campaign(store, actor, name="Large", domain=load_domain("politics"))
     report = staging.import_apart(store, actor, campaign, [(file.name, file) for file in files], format=format)
     return report.added
