@@ -219,7 +219,7 @@ class Format:
     "annotation.conf")`), and all files of such a format are read at once.
     A file whose beginning (`HEAD` bytes) matches `content` is of this format, whatever its name; a format that
     `is_chosen` is never guessed. One that is only read has `no_writer`, the reason. Single-text formats are made by
-    `text.text_format`. `bytes_per_second` is about how fast an import is, as `benchmarks.large_files` measured.
+    `text.text_format`. `bytes_per_second` is about how many are imported in a second.
     """
 
     id: str

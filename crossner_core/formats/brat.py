@@ -144,6 +144,7 @@ register(
         options_type=BratOptions,
         layout_type=BratLayout,
         by_document=True,
+        bytes_per_second=200_000,
         beside=(".txt", CONFIGURATION),
         example="T1\tperson 0 9\tMara Vell",
     )

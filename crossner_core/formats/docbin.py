@@ -154,6 +154,7 @@ register(
         options_type=DocBinOptions,
         layout_type=DocBinLayout,
         by_document=True,
+        bytes_per_second=200_000,
         one_file=True,
         example="DocBin(docs=[…]).to_bytes()",
     )

@@ -149,6 +149,7 @@ register(
         by_document=True,
         content=re.compile(rb"<(?:\w+:)?(?:TEI|teiCorpus|TEI\.2)\b"),
         example="<p><persName>Mara Vell</persName> sang in <placeName>Oslo</placeName>.</p>",
+        bytes_per_second=200_000,
         no_writer=WHY_NOT,
     )
 )

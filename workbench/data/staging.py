@@ -40,6 +40,8 @@ MOST_PROBLEMS = 2_000
 _READING = 0.8
 """The share of the progress that is reading; the rest is writing."""
 _ABANDONED_S = 3_600
+_USUAL = 300_000
+"""Bytes a second of a file whose content tells the format."""
 _SENTENCES, _DOCUMENTS = "sentences.jsonl", "documents.jsonl"
 Progress = Callable[[float, str], object]
 
@@ -82,16 +84,12 @@ class Staged:
 
 
 def seconds_for(files: Sequence[tuple[str, int]], format: str | None) -> float:
-    """Estimate how long an import of files (name, bytes) takes, by what `benchmarks.large_files` measured."""
+    """Estimate how long an import of files (name, bytes) takes, by what is known of their formats."""
     seconds = 0.0
     for known, indices in group_files([name for name, _ in files], format):
         size = sum(files[index][1] for index in indices)
-        suffix = Path(files[indices[0]][0]).suffix
-        seconds += size / (get_format(known).bytes_per_second if known else _SLOWEST.get(suffix, _USUAL))
+        seconds += size / (get_format(known).bytes_per_second if known else _USUAL)
     return seconds
-
-
-_USUAL, _SLOWEST = 300_000, {".xmi": 100_000, ".xml": 100_000}
 
 
 def stage(
