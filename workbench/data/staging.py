@@ -213,7 +213,7 @@ def forget(settings: Settings, folder: str) -> None:
     shutil.rmtree(settings.uploads / folder, ignore_errors=True)
 
 
-def workplace(settings: Settings, folder: str) -> Path:
+def empty_place(settings: Settings, folder: str) -> Path:
     """Return an empty folder beside a job's uploads for what it stages."""
     place = settings.uploads / folder / "staged"
     shutil.rmtree(place, ignore_errors=True)  # of a worker that died

@@ -49,7 +49,7 @@ def _import(context: JobContext, payload: ImportPayload) -> Outcome:
             raise staging.Stopped
         context.report(0.95 * done, message)
 
-    place = staging.workplace(context.settings, payload.folder)
+    place = staging.empty_place(context.settings, payload.folder)
     with suppress(staging.Stopped):
         staged = staging.stage(
             files, types, place, format=payload.format, annotation=payload.annotation, skip_bad=payload.skip_bad,
