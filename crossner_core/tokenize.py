@@ -131,18 +131,25 @@ def forget_words() -> None:
     _sentencizer.cache_clear()
 
 
-def split_sentences(text: str) -> list[tuple[int, int]]:
+def split_sentences(text: str, *, by_line: bool | None = None) -> list[tuple[int, int]]:
     """Split a text into sentences; character offsets into `text`, without the white space around each.
 
     A blank line ends a paragraph and so a sentence; in a text without any blank line every line is a paragraph.
+    `by_line` is whether every line is one, for a part of a text.
     """
     spans: list[tuple[int, int]] = []
-    for start, end in _paragraphs(text):
+    for start, end in _paragraphs(text, by_line):
         spans.extend(_split_paragraph(text, start, end))
     return spans
 
 
-def _paragraphs(text: str) -> list[tuple[int, int]]:
+def has_paragraphs(text: str) -> bool:
+    """Tell whether a blank line stands between two lines that are not blank."""
+    lines = [bool(line.strip()) for line in text.split("\n")]
+    return any(lines) and not all(lines[lines.index(True) : len(lines) - lines[::-1].index(True)])
+
+
+def _paragraphs(text: str, by_line: bool | None) -> list[tuple[int, int]]:
     """Return each paragraph's offsets, line by line: a regular expression would be quadratic in blank space."""
     spans: list[tuple[int, int]] = []
     starts_new, has_blank, position = True, False, 0
@@ -157,7 +164,7 @@ def _paragraphs(text: str) -> list[tuple[int, int]]:
         else:
             spans[-1] = (spans[-1][0], end)
         position = end + 1
-    if has_blank:
+    if has_blank if by_line is None else not by_line:
         return spans
     return [span for start, end in spans for span in _lines(text, start, end)]
 

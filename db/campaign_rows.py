@@ -67,9 +67,11 @@ def keep_members(session: Session, campaign_id: int, user_ids: Iterable[int]) ->
     session.execute(sa.delete(Member).where(Member.campaign_id == campaign_id, gone))
 
 
-def names_of(session: Session, campaign_id: int, hashes: Sequence[str]) -> dict[str, str]:
-    """Return the names of the campaign's sentences with these content hashes, as they came with their files."""
-    return _of_hashes(session, SentenceRow.external_id, campaign_id, hashes)
+def names_and_positions(session: Session, campaign_id: int, hashes: Sequence[str]) -> dict[str, tuple[str, float]]:
+    """Return name and position of the campaign's sentences with these hashes; names are as they came with the files."""
+    names = _of_hashes(session, SentenceRow.external_id, campaign_id, hashes)
+    positions = _of_hashes(session, SentenceRow.position, campaign_id, list(names))
+    return {key: (name, positions[key]) for key, name in names.items()}
 
 
 def ids_of(session: Session, campaign_id: int, hashes: Sequence[str]) -> dict[str, int]:

@@ -97,6 +97,11 @@ def has_successor(session: Session, job: Job) -> bool:
     return any(newer.payload == job.payload for newer in session.scalars(query))
 
 
+def set_message(session: Session, job_id: int, message: str) -> None:
+    """Write what became of a job, in the transaction that ends it."""
+    session.execute(sa.update(Job).where(Job.id == job_id).values(message=message))
+
+
 def add_line(session: Session, job_id: int, message: str) -> None:
     """Add a line to a job's log."""
     session.add(JobLine(job_id=job_id, message=message))

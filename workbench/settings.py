@@ -89,6 +89,11 @@ class Settings(BaseSettings):
         return self.oidc or self.home.resolve() / "oidc.toml"
 
     @property
+    def uploads(self) -> Path:
+        """Files that wait for their import, a folder a job."""
+        return self.home.resolve() / "uploads"
+
+    @property
     def gazetteers(self) -> Path:
         return self.home.resolve() / "gazetteers"
 

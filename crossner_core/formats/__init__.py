@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.formats import base, sniff
-from crossner_core.formats.source import describe
+from crossner_core.formats.source import MOST_PROBLEMS, describe
 from crossner_core.memory import without_collecting
 from crossner_core.schema import LabelledSentence, Sentence, SentenceLayout
 
@@ -39,31 +39,38 @@ def read_bytes(data: bytes, *, name: str, format: str | None = None, **options: 
         return first
     every = (first, *others)
     return replace(
-        first,
+        base.whole(every),
         name=name,
-        sentences=tuple(record for document in every for record in document.sentences),
-        problems=tuple(problem for document in every for problem in document.problems),
-        losses=sum((Counter(document.losses) for document in every), Counter[str]()),
+        layout=first.layout,
+        hint=first.hint,
         notes=tuple(dict.fromkeys(note for document in every for note in document.notes)),
     )
 
 
-def read_files(files: Sequence[base.NamedFile], format: str | None = None, **options: Any) -> list[base.Parsed]:
+def read_files(files: Sequence[base.InputFile], format: str | None = None, **options: Any) -> list[base.Parsed]:
     """Read files, each alone or together with those that belong to it (`group_files`); otherwise like `open_file`.
 
     All are read before any is refused, so that one error lists the problems of all.
     """
+    with without_collecting():
+        return [base.whole(pieces) for pieces in base.in_pieces(stream_files(files, format, **options))]
+
+
+def stream_files(files: Sequence[base.InputFile], format: str | None = None, **options: Any) -> Iterator[base.Parsed]:
+    """Yield what files hold as it is read, large documents in pieces; otherwise like `read_files`.
+
+    What cannot be used is refused at the end, or once there are as many problems as a file may have: until then,
+    nothing is to be kept for good.
+    """
     files = [(_storable_name(name), data) for name, data in files]
-    parsed: list[base.Parsed] = []
     errors: list[BadInput] = []
     for chosen, group in group_files([name for name, _ in files], format):
         try:
-            parsed += _read_group([files[index] for index in group], chosen, options)
+            yield from _stream_group([files[index] for index in group], chosen, options, errors)
         except BadInput as error:
             errors.append(error)
     if errors:
         raise _joined(errors)
-    return parsed
 
 
 def group_files(names: Sequence[str], format: str | None = None) -> list[tuple[str | None, list[int]]]:
@@ -135,27 +142,36 @@ def _relaid(sentence: Sentence, chosen: base.Format) -> Sentence:
     return replace(sentence, layout=layout)
 
 
-def _read_group(files: Sequence[base.NamedFile], format: str | None, options: dict[str, Any]) -> list[base.Parsed]:
+def _stream_group(
+    files: Sequence[base.InputFile], format: str | None, options: dict[str, Any], errors: list[BadInput]
+) -> Iterator[base.Parsed]:
     chosen = base.get_format(format) if format else sniff.guess_format(*files[0])
     if chosen.beside and len(dict(files)) < len(files):
         twice = next(name for name, count in Counter(name for name, _ in files).items() if count > 1)
         raise BadInput(f"Two files are called {twice!r}; those of a document are told apart by name.")
     made = chosen.options(**options)
-    with without_collecting():
-        parsed = list(chosen.reader(files, made))
-    if errors := [error for document in parsed if (error := _refusal(document, made.skip_bad))]:
-        raise _joined(errors)
-    return parsed
+    problems, sentences = list[base.Problem](), 0
+    for piece in chosen.reader(files, made):
+        yield piece
+        problems += piece.problems
+        sentences += len(piece.sentences)
+        if piece.more and (made.skip_bad or len(problems) < MOST_PROBLEMS):
+            continue
+        if error := _refusal(piece, problems, sentences, made.skip_bad):
+            errors.append(error)
+            if sum(len(each.problems) for each in errors) >= MOST_PROBLEMS:
+                raise _joined(errors)
+        problems, sentences = [], 0
 
 
-def _refusal(parsed: base.Parsed, skip_bad: bool) -> BadInput | None:
-    """Return why a document cannot be used; None if it can."""
-    problems = tuple(map(str, parsed.problems))
-    if problems and not skip_bad:
-        return BadInput(describe(problems) + (f"\n{parsed.hint}" if parsed.hint else ""), problems)
-    if not parsed.sentences:
-        what = f"every sentence is bad. {describe(problems)}" if problems else "the file holds no sentence."
-        return BadInput(f"{parsed.name}: {what}", problems)
+def _refusal(last: base.Parsed, problems: Sequence[base.Problem], sentences: int, skip_bad: bool) -> BadInput | None:
+    """Return why a document cannot be used, by its last piece and what all of them hold; None if it can."""
+    listed = tuple(map(str, problems))
+    if listed and not skip_bad:
+        return BadInput(describe(listed) + (f"\n{last.hint}" if last.hint else ""), listed)
+    if not sentences:
+        what = f"every sentence is bad. {describe(listed)}" if listed else "the file holds no sentence."
+        return BadInput(f"{last.name}: {what}", listed)
     return None
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import Field, asdict, dataclass, field, fields
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import Field, asdict, dataclass, field, fields, replace
 from pathlib import PurePosixPath
 from typing import Any, Protocol
 
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.formats.source import clip
+from crossner_core.formats.source import Data, clip
 from crossner_core.records import Record as JsonRecord
 from crossner_core.records import read as read_record
 from crossner_core.registry import Registry
@@ -19,6 +19,7 @@ from crossner_core.schema import LabelledSentence, Sentence, SentenceLayout, Spa
 HEAD = 8192
 NEWLINES = ("\n", "\r\n", "\r")
 NamedFile = tuple[str, bytes]  # name, or path relative to the documents' folder, with "/"
+InputFile = tuple[str, Data]  # the same of a file to read, which need not be in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,8 @@ class Parsed:
 
     `problems` concern sentences that were left out, `hint` is what to do about them; `losses` counts by kind what the
     file holds but a record cannot (`{"relations": 3}`); `notes` say how it was read where it could be read otherwise.
+    A reader may give a document in pieces, all but the last `more`: each with its own problems and losses, and the last
+    with the layout, hint and notes of all.
     """
 
     name: str
@@ -141,6 +144,7 @@ class Parsed:
     losses: Mapping[str, int] = field(default_factory=dict)
     hint: str = ""
     notes: tuple[str, ...] = ()
+    more: bool = False
 
     @property
     def labelled(self) -> tuple[LabelledSentence, ...]:
@@ -151,6 +155,29 @@ class Parsed:
     def type_names(self) -> tuple[str, ...]:
         """The entity types used, sorted."""
         return tuple(sorted({span.type for record in self.sentences for span in record.spans or ()}))
+
+
+def in_pieces(pieces: Iterable[Parsed]) -> Iterator[list[Parsed]]:
+    """Yield the pieces of each document."""
+    held: list[Parsed] = []
+    for piece in pieces:
+        held.append(piece)
+        if not piece.more:
+            yield held
+            held = []
+
+
+def whole(pieces: Sequence[Parsed]) -> Parsed:
+    """Put the pieces of a document together."""
+    last = pieces[-1]
+    if len(pieces) == 1:
+        return last
+    return replace(
+        last,
+        sentences=tuple(record for piece in pieces for record in piece.sentences),
+        problems=tuple(problem for piece in pieces for problem in piece.problems),
+        losses=sum((Counter(piece.losses) for piece in pieces), Counter[str]()),
+    )
 
 
 @dataclass(frozen=True)
@@ -169,9 +196,12 @@ class Notes(JsonRecord):
 
 
 class Reader(Protocol):
-    """Read files into documents (one per file unless the format is `by_document`), problems included."""
+    """Read files into documents (one per file unless the format is `by_document`), problems included.
 
-    def __call__(self, files: Sequence[NamedFile], options: Any) -> Iterable[Parsed]: ...
+    Of a file it reads no more than it needs for what it yields, where the format allows.
+    """
+
+    def __call__(self, files: Sequence[InputFile], options: Any) -> Iterable[Parsed]: ...
 
 
 class Writer(Protocol):
@@ -189,7 +219,7 @@ class Format:
     "annotation.conf")`), and all files of such a format are read at once.
     A file whose beginning (`HEAD` bytes) matches `content` is of this format, whatever its name; a format that
     `is_chosen` is never guessed. One that is only read has `no_writer`, the reason. Single-text formats are made by
-    `text.text_format`.
+    `text.text_format`. `bytes_per_second` is about how many are imported in a second.
     """
 
     id: str
@@ -207,6 +237,7 @@ class Format:
     is_chosen: bool = False
     example: str = ""
     no_writer: str = ""
+    bytes_per_second: int = 500_000
 
     def options(self, **values: Any) -> ReadOptions:
         """Make this format's options; raise InvalidConfig for an unknown name."""

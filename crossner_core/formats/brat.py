@@ -8,21 +8,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, Problem, register
-from crossner_core.formats.source import clip, refused
+from crossner_core.formats.base import Format, InputFile, Layout, NamedFile, Parsed, Problem, register
+from crossner_core.formats.source import Data, after_line, clip, content_of, head_of, refused
 from crossner_core.formats.standoff import (
     Mark,
     StandoffOptions,
     Text,
     count_links,
-    document_of,
     entities_of,
     fitting_type,
+    pieces_of,
     read_text,
     text_of,
+    text_portions,
 )
 
 CONFIGURATION = "annotation.conf"
@@ -50,7 +51,7 @@ class BratLayout(Layout):
     configuration: str = ""
 
 
-def read(files: Sequence[NamedFile], options: BratOptions) -> Iterator[Parsed]:
+def read(files: Sequence[InputFile], options: BratOptions) -> Iterator[Parsed]:
     """Read each text with its annotations; a text without, or with no entity, is not annotated."""
     data = dict(files)
     for name in data:
@@ -60,20 +61,20 @@ def read(files: Sequence[NamedFile], options: BratOptions) -> Iterator[Parsed]:
         stem = str(path.with_suffix(""))
         if path.suffix == ".ann":
             raise refused(name, 1, f"its text {path.stem}.txt is missing; give both files of each document")
-        yield _document(stem, data[name], data.get(f"{stem}.ann", b""), _configuration(path, data), options)
+        yield from _document(stem, data[name], data.get(f"{stem}.ann", b""), _configuration(path, data), options)
 
 
-def _configuration(path: PurePosixPath, data: Mapping[str, bytes]) -> str:
+def _configuration(path: PurePosixPath, data: Mapping[str, Data]) -> str:
     """Return the configuration of a document's folder, or of one above it."""
     matched = next((name for folder in path.parents if (name := str(folder / CONFIGURATION)) in data), None)
-    return data[matched].decode("utf-8", "replace") if matched else ""
+    return content_of(data[matched]).decode("utf-8", "replace") if matched else ""
 
 
-def _document(stem: str, data: bytes, beside: bytes, configuration: str, options: BratOptions) -> Parsed:
+def _document(stem: str, data: Data, beside: Data, configuration: str, options: BratOptions) -> Iterator[Parsed]:
     source = read_text(data, f"{stem}.txt")
     file, losses, problems = f"{stem}.ann", Counter[str](), list[Problem]()
     marks = []
-    for number, line in enumerate(read_text(beside, file).lines if beside.strip() else (), 1):
+    for number, line in _annotations(beside, file):
         if not line.strip():
             continue
         if not line.startswith("T"):
@@ -90,8 +91,16 @@ def _document(stem: str, data: bytes, beside: bytes, configuration: str, options
             fault = f"{type} at {offsets} is {clip(surface)} here and {clip(inside)} in the text: it has changed since."
         marks.append(Mark(pieces, type, number, fault))
     layout = BratLayout(source.newline, source.bom, configuration=configuration)
-    made = document_of(Text(stem, source.text), marks, options, layout, file=file, losses=losses)
-    return replace(made, problems=(*problems, *made.problems))
+    text = Text(stem, source.text)
+    del source
+    yield from pieces_of(text, marks, options, layout, file=file, losses=losses, problems=problems)
+
+
+def _annotations(data: Data, name: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file of annotations with their numbers, none of an empty one."""
+    if head_of(data, 1) and content_of(data).strip():
+        for source in text_portions(data, name, after_line):
+            yield from ((source.number(index), line) for index, line in enumerate(source.lines))
 
 
 def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:
@@ -135,6 +144,7 @@ register(
         options_type=BratOptions,
         layout_type=BratLayout,
         by_document=True,
+        bytes_per_second=200_000,
         beside=(".txt", CONFIGURATION),
         example="T1\tperson 0 9\tMara Vell",
     )

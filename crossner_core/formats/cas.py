@@ -11,9 +11,9 @@ from io import BytesIO
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from crossner_core.formats.base import Format, NamedFile, Parsed, register
-from crossner_core.formats.source import refused
-from crossner_core.formats.standoff import Mark, Text, count_links, document_of, entities_of, stem_of, text_of
+from crossner_core.formats.base import Format, InputFile, NamedFile, Parsed, register
+from crossner_core.formats.source import Data, content_of, opened, refused
+from crossner_core.formats.standoff import Mark, Text, count_links, entities_of, pieces_of, stem_of, text_of
 from crossner_core.formats.webanno_tsv import (
     NAMED_ENTITY,
     OF_GRAMMAR,
@@ -34,7 +34,7 @@ _OF_TEXT = ("uima.cas.String", "uima.cas.Integer", "uima.cas.Boolean")
 _OF_DOCUMENTS = re.compile(r"uima\.|.*\.(DocumentMetaData|TagsetDescription|TagDescription|CASMetadata)\Z")
 
 
-def read_xmi(files: Sequence[NamedFile], options: LayerOptions) -> Iterator[Parsed]:
+def read_xmi(files: Sequence[InputFile], options: LayerOptions) -> Iterator[Parsed]:
     """Read each XMI with the type system given, or DKPro's for sentences, tokens and named entities."""
     from cassis import load_cas_from_xmi, load_typesystem
 
@@ -42,26 +42,26 @@ def read_xmi(files: Sequence[NamedFile], options: LayerOptions) -> Iterator[Pars
     known: dict[str, TypeSystem] = {}
     for name in (name for name in data if PurePosixPath(name).name == TYPE_SYSTEM):
         check_xml(data[name], name)
-        known[str(PurePosixPath(name).parent)] = _loaded(name, lambda name=name: load_typesystem(BytesIO(data[name])))
+        known[str(PurePosixPath(name).parent)] = _loaded(name, lambda name=name: load_typesystem(opened(data[name])))
     for name in (name for name in data if PurePosixPath(name).name != TYPE_SYSTEM):
         check_xml(data[name], name)
         folders = map(str, PurePosixPath(name).parents)
         types = next((known[folder] for folder in folders if folder in known), None)
         system = types or dkpro_types()
         unknown = 0 if types else _unknown(data[name], name, system)
-        yield _document(
-            name, _loaded(name, lambda name=name, system=system: load_cas_from_xmi(BytesIO(data[name]), system, True)),
+        yield from _document(
+            name, _loaded(name, lambda name=name, system=system: load_cas_from_xmi(opened(data[name]), system, True)),
             "cas-xmi", options, is_given=types is not None, unknown=unknown,
         )  # fmt: skip
 
 
-def read_json(files: Sequence[NamedFile], options: LayerOptions) -> Iterator[Parsed]:
+def read_json(files: Sequence[InputFile], options: LayerOptions) -> Iterator[Parsed]:
     """Read each CAS JSON, which brings its type system along."""
     from cassis import load_cas_from_json
 
     for name, data in files:
-        cas = _loaded(name, lambda data=data: load_cas_from_json(BytesIO(data)))
-        yield _document(name, cas, "cas-json", options, is_given=True)
+        cas = _loaded(name, lambda data=data: load_cas_from_json(BytesIO(content_of(data))))
+        yield from _document(name, cas, "cas-json", options, is_given=True)
 
 
 def open_cas(xmi: bytes, system: bytes, name: str) -> Cas:
@@ -110,7 +110,9 @@ def _loaded(name: str, load: Any) -> Any:
         raise refused(name, getattr(error, "lineno", None) or 1, f"it is no CAS that can be read: {reason}") from error
 
 
-def _document(name: str, cas: Cas, format: str, options: LayerOptions, *, is_given: bool, unknown: int = 0) -> Parsed:
+def _document(
+    name: str, cas: Cas, format: str, options: LayerOptions, *, is_given: bool, unknown: int = 0
+) -> Iterator[Parsed]:
     held = text_in(cas, name)
     text = held.text
     every = list(cas.select_all_annotations())
@@ -129,10 +131,10 @@ def _document(name: str, cas: Cas, format: str, options: LayerOptions, *, is_giv
         elif not others.match(type) and hasattr(each, "begin"):
             losses["relations" if hasattr(each, "Governor") else "annotations of other layers"] += 1
     layout = _LAYOUTS[format](layer=chosen[0], feature=chosen[1])
-    return document_of(held, marks, options, layout, file=name, losses=losses)
+    yield from pieces_of(held, marks, options, layout, file=name, losses=losses)
 
 
-def _unknown(data: bytes, name: str, system: TypeSystem) -> int:
+def _unknown(data: Data, name: str, system: TypeSystem) -> int:
     """Count the annotations of an XMI whose types a type system does not have."""
     count = 0
     for event, element in elements(data, name):

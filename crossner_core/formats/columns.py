@@ -13,7 +13,8 @@ from crossner_core.formats.source import Source, clip
 DOCSTART = "-DOCSTART-"
 _TAG = re.compile(r"O|[BIESLU]-\S(?:.*\S)?")
 _WHITE = re.compile(r"[ \t]+")
-_SAMPLE = 4_000
+SAMPLE = 4_000
+"""Lines that tell the columns."""
 SEPARATORS = {"\t": "a tab", " ": "a space"}
 
 
@@ -61,7 +62,7 @@ def find_shape(source: Source, token: int | None, tag: int | None) -> Shape:
     """Infer separator, width and the role of each column from the first lines."""
     sample = [
         line
-        for index, line in enumerate(source.lines[:_SAMPLE])
+        for index, line in enumerate(source.lines[:SAMPLE])
         if line.strip() and not line.startswith((DOCSTART, "# ")) and index not in source.bad_lines
     ]
     separator = "\t" if 2 * sum("\t" in line for line in sample) > len(sample) else " "
@@ -103,7 +104,7 @@ def _find_index(
     begins: Counter[int] = Counter()
     expected: int | None = None
     right = seen = 0
-    for line in source.lines[:_SAMPLE]:
+    for line in source.lines[:SAMPLE]:
         if not line.strip() or line.startswith((DOCSTART, "# ")):
             expected = None
             continue

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, chain
 from pathlib import PurePath
 from typing import Any
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.formats.base import Layout, Notes, ReadOptions, Record, join_pieces, notes_of, register
-from crossner_core.formats.columns import DOCSTART, SEPARATORS, Block, Shape, find_blocks, find_shape, split_columns
-from crossner_core.formats.source import Source
+from crossner_core.formats.columns import (
+    DOCSTART,
+    SAMPLE,
+    SEPARATORS,
+    Block,
+    Shape,
+    find_blocks,
+    find_shape,
+    split_columns,
+)
+from crossner_core.formats.source import Source, after_block
 from crossner_core.formats.text import links, text_format
 from crossner_core.schema import SentenceLayout, Span, sentence_from_words
 from crossner_core.tags import SCHEMES, detect_scheme, is_tag, spans_from_tags, tag_problems, tags_from_spans
@@ -65,42 +76,80 @@ class ConllNotes(Notes):
     raw: str = ""
 
 
+@dataclass
+class _SoFar:
+    """What is known of a file: its columns, tags and types from a first look, and how far it was read."""
+
+    shape: Shape
+    scheme: str = "IOB2"
+    types: Counter[str] = field(default_factory=Counter)
+    number: int = 0
+    article: int = 0
+
+
+def survey(portions: Iterator[Source], options: ConllOptions) -> _SoFar:
+    """Infer columns from the first lines; tags' scheme and types, where they are needed, from all of them."""
+    head = list[Source]()
+    while not head or (not head[-1].is_last and sum(len(source.lines) for source in head) < SAMPLE):
+        head.append(next(portions))
+    lines = [line for source in head for line in source.lines]
+    starts = accumulate((len(source.lines) for source in head), initial=0)
+    bad = {start + index for start, source in zip(starts, head, strict=False) for index in source.bad_lines}
+    sample = replace(head[0], lines=lines, bad_lines=bad)
+    known = _SoFar(find_shape(sample, options.token_column, options.tag_column))
+    known.scheme = options.scheme or known.scheme
+    if known.shape.tag is not None:
+
+        def good() -> Iterator[list[str]]:
+            for source in chain(head, portions):
+                blocks, _ = find_blocks(source, known.shape, options.max_tokens)
+                for block in blocks:
+                    known.types.update(tag[2:] for tag in block.tags)
+                    if not block.bad and all(map(is_tag, set(block.tags))):
+                        yield block.tags
+
+        detected = detect_scheme(good())
+        known.scheme = options.scheme or detected
+    return known
+
+
 def read(source: Source, options: ConllOptions) -> tuple[list[Record], ConllLayout]:
     """Read sentences; they are annotated where the file has a tag column.
 
     Their document is the file, or the article in it: `NAME 2` after the second -DOCSTART-.
     """
-    shape = find_shape(source, options.token_column, options.tag_column)
+    known: _SoFar = source.so_far
+    shape = known.shape
     blocks, tail = find_blocks(source, shape, options.max_tokens)
-    _report_cut_tag(source, blocks)
-    scheme = options.scheme or _find_scheme(blocks, shape)
+    if source.is_last:
+        _report_cut_tag(source, blocks, known.types)
     layout = ConllLayout(
         newline=source.newline,
         bom=source.bom,
         tail=None if tail == source.newline else tail,
-        type_map=_seen_first(options.type_map, blocks),
+        type_map=dict(sorted(options.type_map.items(), key=lambda item: item[0] not in known.types)),
         separator=shape.separator,
         width=shape.width,
         token_column=shape.token,
         tag_column=shape.tag,
         index_column=shape.index,
         index_from=shape.index_from,
-        scheme=scheme,
+        scheme=known.scheme,
         lenient=options.lenient,
     )
     prefix = options.id_prefix or PurePath(source.name).stem
     records: list[Record] = []
-    article = 0
-    for number, block in enumerate(blocks, 1):
-        article += DOCSTART in block.before
+    for block in blocks:
+        known.number += 1
+        known.article += DOCSTART in block.before
         if (length := sum(map(len, block.words)) + len(block.words) - 1) > options.max_line:
             block.problem(source, 0, f"a text of {length:,} characters; at most {options.max_line:,} are read.")
         if not block.bad:
             spans = _read_spans(source, block, options, layout)
             if not block.bad:
-                document = f"{source.name} {article}" if article else source.name
-                sentence = sentence_from_words(block.words, id=f"{prefix}-{number}", document=document)
-                notes = _notes(Record(sentence, spans), block, layout, is_first=number == 1)
+                document = f"{source.name} {known.article}" if known.article else source.name
+                sentence = sentence_from_words(block.words, id=f"{prefix}-{known.number}", document=document)
+                notes = _notes(Record(sentence, spans), block, layout, is_first=known.number == 1)
                 records.append(Record(sentence.laid_out(SentenceLayout("conll", notes)), spans))
     return records, layout
 
@@ -126,32 +175,22 @@ def _with_tags(records: Sequence[Record], layout: ConllLayout) -> ConllLayout:
     return replace(layout, width=layout.width + 1, tag_column=layout.width)
 
 
-def _report_cut_tag(source: Source, blocks: Sequence[Block]) -> None:
+def _report_cut_tag(source: Source, blocks: Sequence[Block], types: Counter[str]) -> None:
     """Report a last tag without newline whose type is seen nowhere else and is a prefix of another: a cut-off file."""
     if not blocks or source.text.endswith(("\n", "\r")):
         return
     last = blocks[-1]
     if not last.tags or not is_tag(last.tags[-1]):
         return
-    *others, cut = [tag[2:] for block in blocks for tag in block.tags]
-    if cut and cut not in others and (whole := next((other for other in others if other.startswith(cut)), None)):
+    cut = last.tags[-1][2:]
+    if (
+        cut
+        and types[cut] == 1
+        and (whole := next((type for type in types if type != cut and type.startswith(cut)), ""))
+    ):
         reason = f"type {cut!r} is nowhere else in the file and may be a cut-off {whole!r}"
         reason += "; if the file is complete, end it with a newline"
         last.problem(source, len(last.tags) - 1, reason)
-
-
-def _find_scheme(blocks: Iterable[Block], shape: Shape) -> str:
-    """Detect the scheme from the sentences whose tags are well formed."""
-    if shape.tag is None:
-        return "IOB2"
-    good = [block.tags for block in blocks if not block.bad and all(map(is_tag, set(block.tags)))]
-    return detect_scheme(good)
-
-
-def _seen_first(type_map: Mapping[str, str], blocks: Iterable[Block]) -> dict[str, str]:
-    """Put the names that the file uses first: where several map to one of our types, those are written."""
-    seen = {tag[2:] for block in blocks for tag in set(block.tags)} if type_map else set()
-    return dict(sorted(type_map.items(), key=lambda item: item[0] not in seen))
 
 
 def _read_spans(source: Source, block: Block, options: ConllOptions, layout: ConllLayout) -> tuple[Span, ...] | None:
@@ -279,6 +318,8 @@ register(
         suffixes=(".conll", ".conllu", ".tsv", ".bio", ".iob", ".iob2", ".bioes", ".bmes"),
         reader=read,
         writer=write,
+        boundary=lambda _options: after_block,
+        survey=survey,
         options_type=ConllOptions,
         layout_type=ConllLayout,
         notes_type=ConllNotes,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from crossner_core.formats import conll
-from crossner_core.formats.base import Format, NamedFile, Parsed, ReadOptions, get_format, register
+from crossner_core.formats.base import Format, InputFile, NamedFile, Parsed, ReadOptions, get_format, register
 from crossner_core.formats.conll import ConllLayout, ConllNotes, ConllOptions
 from crossner_core.formats.standoff import file_of
 from crossner_core.formats.text import links
@@ -38,7 +38,7 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
     yield file_of(documents, ".conll"), ("\n\n".join(blocks) + "\n\n").encode()
 
 
-def read(files: Sequence[NamedFile], options: ReadOptions) -> Iterator[Parsed]:
+def read(files: Sequence[InputFile], options: ReadOptions) -> Iterator[Parsed]:
     """Read as any columns are read."""
     return iter(get_format("conll").reader(files, options))
 

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
-from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, register
-from crossner_core.formats.source import refused
+from crossner_core.formats.base import Format, InputFile, Layout, NamedFile, Parsed, register
+from crossner_core.formats.source import Data, after_block, refused
 from crossner_core.formats.standoff import (
     Mark,
     Range,
     StandoffOptions,
     Text,
     count_links,
-    document_of,
     file_of,
     fitting_type,
-    read_text,
+    pieces_of,
     stem_of,
     text_of,
+    text_portions,
 )
 from crossner_core.schema import Span
 from crossner_core.tags import detect_scheme, is_tag, spans_from_tags, tags_from_spans
@@ -56,15 +56,14 @@ class _Open:
     annotated: bool = False
 
 
-def read(files: Sequence[NamedFile], options: StandoffOptions) -> Iterator[Parsed]:
+def read(files: Sequence[InputFile], options: StandoffOptions) -> Iterator[Parsed]:
     """Read the documents of each file (`# newdoc`), or the file as one."""
     for name, data in files:
-        source = read_text(data, name)
         stem = stem_of(name)
         made = _new(stem)
         field, count = 1, 0
-        scheme = _scheme(source.text)
-        for number, sentence in enumerate(_sentences(source.text, name), 1):
+        scheme = detect_scheme(_written_tags(data, name))
+        for number, sentence in enumerate(_sentences(data, name), 1):
             meta = sentence.metadata
             if any("misc" not in token for token in sentence):
                 raise refused(name, 1, f"sentence {number} has words with fewer than the ten columns of CoNLL-U")
@@ -73,7 +72,7 @@ def read(files: Sequence[NamedFile], options: StandoffOptions) -> Iterator[Parse
             for key in ("newdoc id", "newdoc"):
                 if key in meta:
                     if made.words:
-                        yield _document(made, options, name)
+                        yield from _document(made, options, name)
                     count += 1
                     made = _new(meta[key] or f"{stem}/{count}")
                     break
@@ -81,29 +80,31 @@ def read(files: Sequence[NamedFile], options: StandoffOptions) -> Iterator[Parse
                 _gap(made, "\n")
             _add(made, sentence, field, scheme)
         if made.words:
-            yield _document(made, options, name)
+            yield from _document(made, options, name)
 
 
 def _new(name: str) -> _Open:
     return _Open(name, [], 0, [], [], [], Counter(), [])
 
 
-def _sentences(text: str, name: str) -> Iterator[Any]:
+def _sentences(data: Data, name: str) -> Iterator[Any]:
     from conllu import parse_incr
     from conllu.exceptions import ParseException
 
-    try:
-        yield from parse_incr(StringIO(text))
-    except ParseException as error:
-        line = _LINE.search(str(error))
-        number = int(next(filter(None, line.groups()))) if line else 1
-        raise refused(name, number, f"it is no CoNLL-U: {' '.join(str(error).split())}") from error
+    for source in text_portions(data, name, after_block):
+        try:
+            yield from parse_incr(StringIO(source.text))
+        except ParseException as error:
+            line = _LINE.search(str(error))
+            number = int(next(filter(None, line.groups()))) if line else 1
+            number += source.first_line
+            raise refused(name, number, f"it is no CoNLL-U: {' '.join(str(error).split())}") from error
 
 
-def _document(made: _Open, options: StandoffOptions, name: str) -> Parsed:
+def _document(made: _Open, options: StandoffOptions, name: str) -> Iterator[Parsed]:
     made.losses["brackets of Entity that are never closed"] += len(made.waiting)
     held = Text(made.name, "".join(made.text), made.sentences, made.words)
-    return document_of(
+    yield from pieces_of(
         held, made.marks, options, ConlluLayout(), file=name, annotated=made.annotated, losses=made.losses
     )
 
@@ -164,11 +165,11 @@ def _tag(misc: Mapping[str, str]) -> str:
     return tag if not tag or is_tag(tag) else "O"
 
 
-def _scheme(text: str) -> str:
-    """Return the scheme of the tags of a whole file."""
-    keys = "|".join(_TAGS)
-    written_tags = re.findall(rf"(?:\t|\|)(?:{keys})=([^|\s]+)", text)
-    return detect_scheme([[tag for tag in written_tags if is_tag(tag)]]) if written_tags else "IOB2"
+def _written_tags(data: Data, name: str) -> Iterator[list[str]]:
+    """Yield the tags of a whole file, portion by portion."""
+    written_tags = re.compile(rf"(?:\t|\|)(?:{'|'.join(_TAGS)})=([^|\s]+)")
+    for source in text_portions(data, name, after_block, counted=False):
+        yield [tag for tag in written_tags.findall(source.text) if is_tag(tag)]
 
 
 def _type_field(declared: str | None) -> int:

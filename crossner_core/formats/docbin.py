@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, register
-from crossner_core.formats.source import refused
+from crossner_core.formats.base import Format, InputFile, Layout, NamedFile, Parsed, register
+from crossner_core.formats.source import Data, content_of, refused
 from crossner_core.formats.standoff import (
     Mark,
     StandoffOptions,
@@ -38,19 +38,22 @@ class DocBinLayout(Layout):
     """The layout of a DocBin's document."""
 
 
-def read(files: Sequence[NamedFile], options: DocBinOptions) -> Iterator[Parsed]:
+def read(files: Sequence[InputFile], options: DocBinOptions) -> Iterator[Parsed]:
     """Read each Doc as a document; a sentence with a token whose entity is missing is not annotated."""
+    for name, data in files:
+        for number, doc in enumerate(_docs(data, name), 1):
+            yield _document(doc, number, name, options)
+
+
+def _docs(data: Data, name: str) -> Iterator[Any]:
+    """Yield the Docs of a DocBin one by one; their arrays are unpacked as a whole."""
     import spacy
     from spacy.tokens import DocBin
 
-    for name, data in files:
-        vocab = spacy.blank("xx").vocab
-        try:
-            docs = list(DocBin().from_bytes(data).get_docs(vocab))
-        except Exception as error:  # spaCy lets through what msgpack and zlib raise
-            raise refused(name, 1, f"it is no DocBin that spaCy can read: {error}") from error
-        for number, doc in enumerate(docs, 1):
-            yield _document(doc, number, name, options)
+    try:
+        yield from DocBin().from_bytes(content_of(data)).get_docs(spacy.blank("xx").vocab)
+    except Exception as error:  # spaCy lets through what msgpack and zlib raise
+        raise refused(name, 1, f"it is no DocBin that spaCy can read: {error}") from error
 
 
 def _document(doc: Any, number: int, name: str, options: DocBinOptions) -> Parsed:
@@ -151,6 +154,7 @@ register(
         options_type=DocBinOptions,
         layout_type=DocBinLayout,
         by_document=True,
+        bytes_per_second=200_000,
         one_file=True,
         example="DocBin(docs=[…]).to_bytes()",
     )

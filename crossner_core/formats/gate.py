@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
-from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, register
-from crossner_core.formats.source import refused
+from crossner_core.formats.base import Format, InputFile, Layout, NamedFile, Parsed, register
+from crossner_core.formats.source import Data, refused
 from crossner_core.formats.standoff import (
     Mark,
     StandoffOptions,
     Text,
     count_links,
-    document_of,
     entities_of,
+    pieces_of,
     stem_of,
     text_of,
 )
@@ -56,7 +56,7 @@ class _Annotation:
     value: str
 
 
-def read(files: Sequence[NamedFile], options: GateOptions) -> Iterator[Parsed]:
+def read(files: Sequence[InputFile], options: GateOptions) -> Iterator[Parsed]:
     """Read each document; entities are annotations that are no tokens, sentences or lookups."""
     for name, data in files:
         text, nodes, sets = _parts(data, name)
@@ -79,10 +79,11 @@ def read(files: Sequence[NamedFile], options: GateOptions) -> Iterator[Parsed]:
                 marks.append(Mark(((start, end),), each.value or each.type))
         sentences, tokens = (sorted(given[kind]) or None for kind in ("Sentence", "Token"))
         held = Text(stem_of(name), text, sentences, tokens)
-        yield document_of(held, marks, options, GateLayout(annotation_set=chosen), file=name, losses=+losses)
+        del nodes, sets, given
+        yield from pieces_of(held, marks, options, GateLayout(annotation_set=chosen), file=name, losses=+losses)
 
 
-def _parts(data: bytes, name: str) -> tuple[str, dict[str, int], dict[str, list[_Annotation]]]:
+def _parts(data: Data, name: str) -> tuple[str, dict[str, int], dict[str, list[_Annotation]]]:
     """Return the text, the place of each node in it, and the annotations of each set."""
     text: list[str] = []
     nodes: dict[str, int] = {}
@@ -102,6 +103,7 @@ def _parts(data: bytes, name: str) -> tuple[str, dict[str, int], dict[str, list[
                 nodes[node.get("id", "")] = offset
                 offset += len(node.tail or "")
                 text.append(node.tail or "")
+            element.clear()
         elif element.tag == "Annotation":
             sets.setdefault(current, []).append(_annotation(element))
             element.clear()

@@ -10,8 +10,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from crossner_core.errors import BadInput
-from crossner_core.formats.base import Layout, NamedFile, Parsed, Problem, Reader, Writer
-from crossner_core.formats.source import clip
+from crossner_core.formats.base import InputFile, Layout, NamedFile, Parsed, Problem, Reader, Writer
+from crossner_core.formats.source import Data, after_line, clip
 from crossner_core.formats.standoff import (
     Mark,
     Range,
@@ -20,8 +20,8 @@ from crossner_core.formats.standoff import (
     count_links,
     document_of,
     file_of,
-    read_text,
     text_of,
+    text_portions,
 )
 from crossner_core.records import parse
 
@@ -32,14 +32,10 @@ Entities = tuple[list[tuple[int, int, str]], bool, list[Range] | None]
 def reader(layout: type[Layout], entities: Callable[[Mapping[str, Any], Counter[str]], Entities]) -> Reader:
     """Return a reader that makes a document of each line; `entities` raises BadInput for what it cannot read."""
 
-    def read(files: Sequence[NamedFile], options: StandoffOptions) -> Iterator[Parsed]:
+    def read(files: Sequence[InputFile], options: StandoffOptions) -> Iterator[Parsed]:
         for name, data in files:
-            source = read_text(data, name)
-            stem, bad = PurePosixPath(name).stem, list[Problem]()
-            documents = []
-            for number, line in enumerate(source.lines, 1):
-                if not line.strip():
-                    continue
+            bad, held = list[Problem](), Parsed(name, layout().format, (), (), layout())
+            for number, line, newline in _lines(data, name):
                 losses: Counter[str] = Counter()
                 try:
                     values = parse(line, "JSON")
@@ -50,17 +46,24 @@ def reader(layout: type[Layout], entities: Callable[[Mapping[str, Any], Counter[
                 except BadInput as error:
                     bad.append(Problem(name, number, str(error)))
                     continue
-                called = document_name(values) or f"{stem}/{values.get('id', number)}"
+                called = document_name(values) or f"{PurePosixPath(name).stem}/{values.get('id', number)}"
                 marks = [Mark(((start, end),), type, number) for start, end, type in marked]
-                held, own = Text(called, text, tokens=tokens), layout(source.newline)
-                made = document_of(held, marks, options, own, file=name, annotated=annotated, losses=losses)
-                documents.append(made)
-            if not documents:
-                documents = [Parsed(name, layout().format, (), (), layout())]
-            documents[0] = replace(documents[0], problems=(*bad, *documents[0].problems))
-            yield from documents
+                own = Text(called, text, tokens=tokens)
+                made = document_of(own, marks, options, layout(newline), file=name, annotated=annotated, losses=losses)
+                if held.sentences or held.losses or held.problems:
+                    yield held
+                held, bad = replace(made, problems=(*bad, *made.problems)), []
+            yield replace(held, problems=(*held.problems, *bad))
 
     return read
+
+
+def _lines(data: Data, name: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the lines that are not blank, each with its number and the file's newline."""
+    for source in text_portions(data, name, after_line):
+        for index, line in enumerate(source.lines):
+            if line.strip():
+                yield source.number(index), line, source.newline
 
 
 def writer(suffix: str, line: Callable[[Parsed, str, list[int]], Mapping[str, Any]]) -> Writer:

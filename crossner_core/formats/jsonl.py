@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import PurePath
@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from crossner_core.errors import BadInput, InvalidConfig, WorkbenchError
 from crossner_core.formats.base import Layout, Notes, ReadOptions, Record, join_pieces, notes_of, register
 from crossner_core.formats.json_layouts import in_our_keys, tags_of
-from crossner_core.formats.source import MOST_PROBLEMS, Source, clip
+from crossner_core.formats.source import MOST_PROBLEMS, Source, after_line, clip
 from crossner_core.formats.text import text_format
 from crossner_core.schema import (
     LAYOUT_KEY,
@@ -66,38 +66,49 @@ class JsonlNotes(Notes):
     raw: str = ""
 
 
+@dataclass
+class _SoFar:
+    """What is known of a file: its tags' scheme, its layout once an object was good, and the lines of its ids.
+
+    An id is kept as its hash: a large file has millions.
+    """
+
+    scheme: str
+    layout: JsonlLayout | None = None
+    number: int = 0
+    seen: dict[int, int] = field(default_factory=dict)
+
+
 def read(source: Source, options: ReadOptions) -> tuple[list[Record], JsonlLayout]:
     """Read one object per line; a sentence is annotated where it has `gold`, an empty list included."""
     prefix = options.id_prefix or PurePath(source.name).stem
-    scheme = _find_scheme(source)
-    layout: JsonlLayout | None = None
+    known: _SoFar = source.so_far
     records: list[Record] = []
-    seen: dict[str, int] = {}
-    written = number = 0
+    written = 0
     for index, line in enumerate(source.lines):
         if not line.strip():
             continue
-        number += 1
+        known.number += 1
         before, written = source.text[written : source.starts[index]], source.end(index)
         if index in source.bad_lines:
             continue
         try:
             values = _load(line)
-            record = _record(values, f"{prefix}-{number}", options, scheme, source.name)
-            if record.sentence.id in seen:
-                raise BadInput(f"id {clip(record.sentence.id)} is already on line {seen[record.sentence.id]}.")
-            layout = layout or _find_layout(line, values, source, options, scheme)
-            notes = {"before": before} if before != (source.newline if number > 1 else "") else {}
-            notes |= _notes(record, values, line, layout)
+            record = _record(values, f"{prefix}-{known.number}", options, known.scheme, source.name)
+            key = hash(record.sentence.id)
+            if key in known.seen:
+                raise BadInput(f"id {clip(record.sentence.id)} is already on line {known.seen[key]}.")
+            known.layout = known.layout or _find_layout(line, values, source, options, known.scheme)
+            notes = {"before": before} if before != (source.newline if known.number > 1 else "") else {}
+            notes |= _notes(record, values, line, known.layout)
             records.append(Record(record.sentence.laid_out(SentenceLayout("jsonl", notes)), record.spans))
         except WorkbenchError as error:
             source.problem(index, str(error))
         else:
-            seen[record.sentence.id] = index + 1
+            known.seen[key] = source.number(index)
     tail = source.text[written:]
-    layout = layout or JsonlLayout()
     kept = {"newline": source.newline, "bom": source.bom, "tail": None if tail == source.newline else tail}
-    return records, JsonlLayout(**{**vars(layout), **kept})
+    return records, JsonlLayout(**{**vars(known.layout or JsonlLayout()), **kept})
 
 
 def write(records: Sequence[Record], layout: JsonlLayout) -> str:
@@ -151,23 +162,28 @@ def _finite(digits: str) -> float:
 _DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
 
 
-def _find_scheme(source: Source) -> str:
+def survey(portions: Iterator[Source], _options: ReadOptions) -> _SoFar:
     """Detect the tag scheme of all objects; only files whose first object has words are searched."""
-    sequences = list[list[str]]()
-    bad = 0
-    for line in source.lines:
+    return _SoFar(detect_scheme(_sequences(line for source in portions for line in source.lines)))
+
+
+def _sequences(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the tags of each object with words, up to the first object if that has none."""
+    bad, any_yet = 0, False
+    for line in lines:
         if line.strip():
             try:
                 tags = tags_of(_load(line))
             except BadInput:  # reported when the line is read
                 bad += 1
                 if bad == MOST_PROBLEMS:
-                    break
+                    return
                 continue
-            if tags is None and not sequences:
-                return "IOB2"
-            sequences += [tags] if tags is not None and all(map(is_tag, tags)) else []
-    return detect_scheme(sequences)
+            if tags is None and not any_yet:
+                return
+            if tags is not None and all(map(is_tag, tags)):
+                any_yet = True
+                yield tags
 
 
 def _record(
@@ -375,6 +391,8 @@ register(
         suffixes=(".jsonl", ".ndjson", ".json"),
         reader=read,
         writer=write,
+        boundary=lambda _options: after_line,
+        survey=survey,
         layout_type=JsonlLayout,
         notes_type=JsonlNotes,
         times=20,

@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, register
+from crossner_core.errors import InvalidConfig
+from crossner_core.formats.base import Format, InputFile, Layout, NamedFile, Parsed, register
 from crossner_core.formats.json_documents import document_name
-from crossner_core.formats.source import clip, refused
+from crossner_core.formats.json_lists import list_items
+from crossner_core.formats.source import Data, clip, refused
 from crossner_core.formats.standoff import (
     Mark,
     StandoffOptions,
@@ -27,10 +28,8 @@ from crossner_core.formats.standoff import (
     entities_of,
     file_of,
     is_annotated,
-    read_text,
     text_of,
 )
-from crossner_core.records import parse
 
 _TAKE = ("annotations", "predictions")
 # A list of objects with keys that only its exports have.
@@ -72,21 +71,12 @@ class _Region:
     types: tuple[str, ...]
 
 
-def read(files: Sequence[NamedFile], options: LabelStudioOptions) -> Iterator[Parsed]:
+def read(files: Sequence[InputFile], options: LabelStudioOptions) -> Iterator[Parsed]:
     """Read each task as a document. Of several annotations the ground truth counts, else the first that was kept."""
     for name, data in files:
-        source = read_text(data, name)
-        try:
-            tasks = parse(source.text, "JSON")
-        except BadInput as error:
-            raise refused(name, 1, str(error).rstrip(".")) from error
-        tasks = [tasks] if isinstance(tasks, dict) else tasks
-        if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
-            raise refused(name, 1, "a list of tasks is expected, as Label Studio exports under JSON")
         stem = PurePosixPath(name).stem
-        read_tasks = [_task(task, number, name, options) for number, task in enumerate(tasks, 1)]
-        units = _counted_in_units(read_tasks, name)
-        for text, regions, layout, place, losses, annotated in read_tasks:
+        units = _counted_in_units(_tasks(data, name, options, counted=False), name)
+        for text, regions, layout, place, losses, annotated in _tasks(data, name, options):
             offsets = Utf16.of(text)
             marks = [
                 Mark(((offsets.points(r.start), offsets.points(r.end)) if units else (r.start, r.end),), type)
@@ -103,6 +93,13 @@ def read(files: Sequence[NamedFile], options: LabelStudioOptions) -> Iterator[Pa
 
 
 _Task = tuple[str, list[_Region], LabelStudioLayout, int, Counter[str], bool]
+
+
+def _tasks(data: Data, name: str, options: LabelStudioOptions, *, counted: bool = True) -> Iterator[_Task]:
+    for number, task in enumerate(list_items(data, name, counted=counted), 1):
+        if not isinstance(task, dict):
+            raise refused(name, 1, "a list of tasks is expected, as Label Studio exports under JSON")
+        yield _task(task, number, name, options)
 
 
 def _task(task: Mapping[str, Any], number: int, name: str, options: LabelStudioOptions) -> _Task:
@@ -172,7 +169,7 @@ def _region(value: Mapping[str, Any], item: Mapping[str, Any]) -> _Region | None
     return _Region(start, end, text if isinstance(text, str) else None, tuple(types))
 
 
-def _counted_in_units(tasks: Sequence[_Task], name: str) -> bool:
+def _counted_in_units(tasks: Iterable[_Task], name: str) -> bool:
     """Tell whether offsets are UTF-16 units: the texts fit only so. Raise BadInput where they fit in neither count."""
     fits = {True: True, False: True}
     worst = ""

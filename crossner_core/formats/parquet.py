@@ -8,19 +8,31 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import PurePosixPath
 from typing import Any
 
 from crossner_core.errors import BadInput, WorkbenchError
-from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, Problem, ReadOptions, Record, register
-from crossner_core.formats.source import clip, refused
+from crossner_core.formats.base import (
+    Format,
+    InputFile,
+    Layout,
+    NamedFile,
+    Parsed,
+    Problem,
+    ReadOptions,
+    Record,
+    register,
+)
+from crossner_core.formats.source import clip, opened, refused
 from crossner_core.schema import Sentence, SentenceLayout, Span, Token, check_content, sentence_from_words
 from crossner_core.tags import detect_scheme, spans_from_tags, tags_from_spans
 
 _WORDS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "fine_ner_tags")
 _KEY = b"huggingface"
+_BATCH = 2_000
 
 
 @dataclass(frozen=True)
@@ -42,59 +54,47 @@ class ParquetLayout(Layout):
     tags_column: str = "ner_tags"
 
 
-def read(files: Sequence[NamedFile], options: ParquetOptions) -> Iterator[Parsed]:
-    """Read each file's rows; the tags of all of them tell the scheme."""
+def read(files: Sequence[InputFile], options: ParquetOptions) -> Iterator[Parsed]:
+    """Read each file's rows, some at a time; the tags of all of them, which are read before, tell the scheme."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     for name, data in files:
-        try:
-            table = pq.ParquetFile(BytesIO(data))
-            schema = table.schema_arrow
-        except (pa.ArrowException, OSError) as error:
-            raise refused(name, 1, f"it is no Parquet file: {error}") from error
-        words = _column(schema.names, options.words_column, _WORDS, name, "words")
-        tags = _column(schema.names, options.tags_column, _TAGS, name, "tags") if _has_tags(schema, options) else ""
-        names = _names(schema, tags, options, name) if tags else None
-        rows, sequences = [], list[list[str]]()
-        columns = [
-            column_name
-            for column_name in (words, tags, "id", "document", "text")
-            if column_name and column_name in schema.names
-        ]
-        for batch in table.iter_batches(4096, columns=columns, use_threads=False):
-            rows += batch.to_pylist()
-        problems, records = list[Problem](), list[Record]()
-        for number, row in enumerate(rows, 1):
+        with opened(data) as file, opened(data, counted=False) as before:
             try:
-                sequences.append(_tags(row[tags], names, tags) if tags and row[tags] is not None else [])
-            except BadInput as error:
-                sequences.append([])
-                problems.append(Problem(name, number, f"row {number}: {error}"))
-        bad = {problem.line for problem in problems}
-        scheme = detect_scheme(sequences)
-        stem = options.id_prefix or PurePosixPath(name).stem
-        for number, (row, sequence) in enumerate(zip(rows, sequences, strict=True), 1):
-            if number in bad:
-                continue
-            try:
-                records.append(
-                    _record(
-                        row,
-                        sequence if tags and row[tags] is not None else None,
-                        words,
-                        scheme,
-                        f"{stem}-{number}",
-                        name,
-                        options,
-                    )
-                )
-            except WorkbenchError as error:
-                problems.append(Problem(name, number, f"row {number}: {error}"))
-        others = [column_name for column_name in schema.names if column_name not in columns]
-        losses = Counter({f"columns not read ({', '.join(others)})": len(others)}) if others else Counter[str]()
-        layout = ParquetLayout(type_map=dict(options.type_map), words_column=words, tags_column=tags or "ner_tags")
-        yield Parsed(name, "parquet", tuple(records), tuple(problems), layout, losses)
+                table, ahead = pq.ParquetFile(file), pq.ParquetFile(before)
+                schema = table.schema_arrow
+            except (pa.ArrowException, OSError) as error:
+                raise refused(name, 1, f"it is no Parquet file: {error}") from error
+            words = _column(schema.names, options.words_column, _WORDS, name, "words")
+            tags = _column(schema.names, options.tags_column, _TAGS, name, "tags") if _has_tags(schema, options) else ""
+            names = _names(schema, tags, options, name) if tags else None
+            wanted = [column for column in (words, tags, "id", "document", "text") if column and column in schema.names]
+            scheme = detect_scheme(_sequences(ahead, tags, names)) if tags else "IOB2"
+            others = [column for column in schema.names if column not in wanted]
+            losses = Counter({f"columns not read ({', '.join(others)})": len(others)} if others else {})
+            layout = ParquetLayout(type_map=dict(options.type_map), words_column=words, tags_column=tags or "ner_tags")
+            stem, number = options.id_prefix or PurePosixPath(name).stem, 0
+            for batch in table.iter_batches(_BATCH, columns=wanted, use_threads=False):
+                problems, records = list[Problem](), list[Record]()
+                for row in batch.to_pylist():
+                    number += 1
+                    try:
+                        own = _tags(row[tags], names, tags) if tags and row[tags] is not None else None
+                        records.append(_record(row, own, words, scheme, f"{stem}-{number}", name, options))
+                    except WorkbenchError as error:
+                        problems.append(Problem(name, number, f"row {number}: {error}"))
+                yield Parsed(name, "parquet", tuple(records), tuple(problems), layout, more=True)
+            yield Parsed(name, "parquet", (), (), layout, losses)
+
+
+def _sequences(table: Any, tags: str, names: Sequence[str] | None) -> Iterator[list[str]]:
+    """Yield the tags of each row that has them and can be read."""
+    for batch in table.iter_batches(_BATCH, columns=[tags], use_threads=False):
+        for row in batch.to_pylist():
+            if row[tags] is not None:
+                with suppress(BadInput):  # reported when the row is read
+                    yield _tags(row[tags], names, tags)
 
 
 def _column(present: Sequence[str], chosen: str, usual: Sequence[str], name: str, what: str) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.formats.base import Layout, ReadOptions, Record, join_pieces, notes_of, register
-from crossner_core.formats.source import Source
+from crossner_core.formats.source import Source, after_block, after_line
 from crossner_core.formats.text import entities, links, text_format
 from crossner_core.schema import Sentence, SentenceLayout
-from crossner_core.tokenize import split_sentences, tokenize_at_most
+from crossner_core.tokenize import has_paragraphs, split_sentences, tokenize_at_most
 
 _SPLITS = ("lines", "paragraphs")
 
@@ -49,14 +49,35 @@ class PlainLayout(Layout):
         return _gap(self.split, self.newline)
 
 
+@dataclass
+class _SoFar:
+    """Whether every line of a text is a paragraph, and how many sentences were read."""
+
+    by_line: bool
+    count: int = 0
+
+
+def survey(portions: Iterator[Source], options: PlainOptions) -> _SoFar:
+    """Look for a blank line between paragraphs."""
+    has_text = False
+    for source in portions if options.split == "paragraphs" else ():
+        # Only a blank line, or the end of the file, parts two portions.
+        text = source.text if source.newline != "\r" else source.text.replace("\r", "\n")
+        if has_paragraphs(text) or (has_text and text.strip()):
+            return _SoFar(by_line=False)
+        has_text = has_text or bool(text.strip())
+    return _SoFar(by_line=True)
+
+
 def read(source: Source, options: PlainOptions) -> tuple[list[Record], PlainLayout]:
     """Read sentences, none of them annotated; ids count all sentences of the file."""
-    ranges = _line_ranges(source) if options.split == "lines" else _sentence_ranges(source)
+    known: _SoFar = source.so_far
+    ranges = _line_ranges(source) if options.split == "lines" else _sentence_ranges(source, known.by_line)
     gap = _gap(options.split, source.newline)
     prefix = options.id_prefix or PurePath(source.name).stem
     records: list[Record] = []
     written = 0  # offset up to which everything belongs to a sentence or precedes one
-    for number, (start, end, first, last) in enumerate(ranges, 1):
+    for number, (start, end, first, last) in enumerate(ranges, known.count + 1):
         before, written = source.text[written:start], end
         if any(index in source.bad_lines for index in range(first, last + 1)):
             continue
@@ -67,8 +88,10 @@ def read(source: Source, options: PlainOptions) -> tuple[list[Record], PlainLayo
             continue
         notes = {} if before == (gap if number > 1 else "") else {"before": before}
         own = SentenceLayout("plain", notes)
-        sentence = Sentence(f"{prefix}-{number}", text, tokens, document=source.name, offset=start, layout=own)
+        offset = source.first_char + start
+        sentence = Sentence(f"{prefix}-{number}", text, tokens, document=source.name, offset=offset, layout=own)
         records.append(Record(sentence))
+    known.count += len(ranges)
     tail = source.text[written:]
     layout = PlainLayout(source.newline, source.bom, None if tail == source.newline else tail, split=options.split)
     return records, layout
@@ -124,13 +147,13 @@ def _line_ranges(source: Source) -> list[tuple[int, int, int, int]]:
     ]
 
 
-def _sentence_ranges(source: Source) -> list[tuple[int, int, int, int]]:
+def _sentence_ranges(source: Source, by_line: bool) -> list[tuple[int, int, int, int]]:
     """Return (start, end, first line, last line) of each sentence of the paragraphs."""
     text = source.text if source.newline != "\r" else source.text.replace("\r", "\n")
     text = _without_bad_lines(text, source)
     ranges = []
     line, last = 0, len(source.starts) - 1
-    for start, end in split_sentences(text):
+    for start, end in split_sentences(text, by_line=by_line):
         while line < last and source.starts[line + 1] <= start:
             line += 1
         stop = line
@@ -157,6 +180,8 @@ register(
         suffixes=(".txt", ".text"),
         reader=read,
         writer=write,
+        boundary=lambda options: after_line if options.split == "lines" else after_block,
+        survey=survey,
         options_type=PlainOptions,
         layout_type=PlainLayout,
         leaves_out={"entities": entities, "links": links, "line breaks": _line_breaks},

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import PurePath
 
 from crossner_core.formats.base import HEAD, Format, format_ids, get_format
-from crossner_core.formats.source import Source, decode
+from crossner_core.formats.source import Data, Source, content_of, decode, head_of
 from crossner_core.tags import is_tag
 
 _AMBIGUOUS = {".txt", ""}
@@ -14,12 +14,12 @@ _SAMPLE = 400
 _HEAD = 1_000_000
 
 
-def guess_format(name: str, data: bytes) -> Format:
+def guess_format(name: str, data: Data) -> Format:
     """Return the format that a file's beginning or its suffix names; for `.txt` and unknown suffixes its lines decide.
 
     Raises BadInput for an empty file and one that is not UTF-8 text at all.
     """
-    suffix, begins = PurePath(name).suffix.lower(), data[:HEAD]
+    suffix, begins = PurePath(name).suffix.lower(), head_of(data, HEAD)
     for known in map(get_format, format_ids()):
         if known.content is not None and known.content.search(begins):
             return known
@@ -27,8 +27,8 @@ def guess_format(name: str, data: bytes) -> Format:
         named = [known for known in map(get_format, format_ids()) if suffix in known.suffixes and not known.is_chosen]
         if named:  # one that would be known by its beginning comes last
             return min(named, key=lambda known: known.content is not None)
-    head = data[:_HEAD]
-    return get_format(_by_content(decode(head if head.strip() else data, name)))
+    head = head_of(data, _HEAD)
+    return get_format(_by_content(decode(head if head.strip() else content_of(data), name)))
 
 
 def _by_content(source: Source) -> str:

@@ -11,8 +11,8 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.formats.base import Layout, Parsed, Problem, ReadOptions, Record, notes_of
-from crossner_core.formats.source import Source, clip, decode, describe
+from crossner_core.formats.base import Layout, Parsed, Problem, ReadOptions, Record, notes_of, whole
+from crossner_core.formats.source import Boundary, Data, Source, clip, content_of, decode, describe, portions
 from crossner_core.schema import FLAT, ONE_PIECE, Sentence, SentenceLayout, Span, Token, is_storable
 from crossner_core.tokenize import split_sentences, tokenize_at_most
 
@@ -20,6 +20,8 @@ REFUSE, LEAVE_OUT = UNFIT = "refuse", "leave_out"
 OVERLAPPING, REPEATED = "overlapping entities", "entities given twice"
 IN_PIECES, ACROSS, EMPTY = "entities in several pieces", "entities across sentences", "entities without text"
 _GAP = "\n"
+_PIECE = 2_000
+"""Sentences of a piece of a document."""
 _HINT = "Name the format, and its option unfit=leave_out, to leave such entities out and count them."
 Range = tuple[int, int]
 
@@ -65,11 +67,19 @@ class Text:
     tokens: Sequence[Range] | None = None
 
 
-def read_text(data: bytes, name: str) -> Source:
+def read_text(data: Data, name: str) -> Source:
     """Decode a document's text as it is; raise BadInput where it is not UTF-8, since offsets count what is there."""
-    source = decode(data, name)
+    return _sound(decode(content_of(data), name))
+
+
+def text_portions(data: Data, name: str, boundary: Boundary, *, counted: bool = True) -> Iterator[Source]:
+    """Decode a file of several documents portion by portion; raise as `read_text` does."""
+    yield from map(_sound, portions(data, name, boundary, counted=counted))
+
+
+def _sound(source: Source) -> Source:
     if source.problems:
-        problems = tuple(f"{name}:{line}: {reason}" for line, reason in source.problems)
+        problems = tuple(f"{source.name}:{line}: {reason}" for line, reason in source.problems)
         raise BadInput(describe(problems), problems)
     return source
 
@@ -90,28 +100,48 @@ def document_of(
     overlapping, in pieces, across given sentences) are problems, or left out and counted. Without `annotated` a
     document counts as annotated if it has an entity.
     """
+    given = pieces_of(text, marks, options, layout, file=file, annotated=annotated, losses=losses)
+    return whole(list(given))
+
+
+def pieces_of(
+    text: Text,
+    marks: Iterable[Mark],
+    options: StandoffOptions,
+    layout: Layout,
+    *,
+    file: str,
+    annotated: bool | None = None,
+    losses: Mapping[str, int] | None = None,
+    problems: Sequence[Problem] = (),
+) -> Iterator[Parsed]:
+    """Like `document_of`, in pieces of some sentences, for documents that may be large; `problems` come first."""
     made = _Making(text, options, file, Counter(losses or {}))
     entities = made.fitting(marks)
     ranges = made.ranges(entities)
     held = made.by_sentence(entities, ranges)
-    count = sum(map(len, held))
-    records, done = [], 0
-    with_spans = count > 0 if annotated is None else annotated
+    with_spans = any(held) if annotated is None else annotated
+    del entities, marks
+    tail = text.text[ranges[-1][1] :] if ranges else text.text
+    layout = replace(layout, tail=None if tail == layout.newline else tail, type_map=dict(options.type_map))
+    records, done, first = list[Record](), 0, list(problems)
     for number, (start, end) in enumerate(ranges):
+        if len(records) == _PIECE:
+            yield Parsed(text.name, layout.format, tuple(records), tuple(first), layout, more=True)
+            records, first = [], []
         before, done = text.text[done:start], end
+        here, held[number] = held[number], []
         if made.is_bad(start, end):
             continue
-        sentence = made.sentence(number, start, end, held[number])
+        sentence = made.sentence(number, start, end, here)
         if sentence is not None:
             notes = {"before": before} if before != (_GAP if number else "") else {}
             own = SentenceLayout(layout.format, notes)
-            spans = _spans(sentence, held[number]) if with_spans else None
+            spans = _spans(sentence, here) if with_spans else None
             records.append(Record(replace(sentence, layout=own), spans))
-    tail = text.text[done:]
-    layout = replace(layout, tail=None if tail == layout.newline else tail, type_map=dict(options.type_map))
-    problems = tuple(sorted(made.problems, key=lambda problem: problem.line))
+    every = (*first, *sorted(made.problems, key=lambda problem: problem.line))
     hint = _HINT if made.unfit else ""
-    return Parsed(text.name, layout.format, tuple(records), problems, layout, +made.losses, hint)
+    yield Parsed(text.name, layout.format, tuple(records), every, layout, +made.losses, hint)
 
 
 def text_of(document: Parsed) -> tuple[str, list[int]]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, register
+from crossner_core.formats.base import Format, InputFile, Layout, NamedFile, Parsed, register
 from crossner_core.formats.source import refused
-from crossner_core.formats.standoff import Mark, StandoffOptions, Text, document_of, stem_of
+from crossner_core.formats.standoff import Mark, StandoffOptions, Text, pieces_of, stem_of
 from crossner_core.formats.xml import elements
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class _Reading:
             self.new_line()
 
 
-def read(files: Sequence[NamedFile], options: TeiOptions) -> Iterator[Parsed]:
+def read(files: Sequence[InputFile], options: TeiOptions) -> Iterator[Parsed]:
     """Read the text of each edition, its header left out; a name's ends are the element's, without white space."""
     for name, data in files:
         reading, depth, texts = _Reading(options.names), 0, 0
@@ -117,6 +117,7 @@ def read(files: Sequence[NamedFile], options: TeiOptions) -> Iterator[Parsed]:
             depth += 1 if event == "start" else -1
             if event == "end" and depth == 0:
                 reading.walk(element)
+                element.clear()
                 texts += 1
         if root not in ("TEI", "teiCorpus", "TEI.2", "text"):
             raise refused(name, 1, f"the XML's root is {root}, and TEI is expected")
@@ -124,7 +125,7 @@ def read(files: Sequence[NamedFile], options: TeiOptions) -> Iterator[Parsed]:
         if not texts or not text.strip():
             raise refused(name, 1, "the TEI has no text with anything in it")
         held = Text(stem_of(name), text, reading.sentences or None)
-        yield document_of(held, reading.marks, options, TeiLayout(), file=name, losses=+reading.losses)
+        yield from pieces_of(held, reading.marks, options, TeiLayout(), file=name, losses=+reading.losses)
 
 
 def _local(element: Element) -> str:
@@ -148,6 +149,7 @@ register(
         by_document=True,
         content=re.compile(rb"<(?:\w+:)?(?:TEI|teiCorpus|TEI\.2)\b"),
         example="<p><persName>Mara Vell</persName> sang in <placeName>Oslo</placeName>.</p>",
+        bytes_per_second=200_000,
         no_writer=WHY_NOT,
     )
 )

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, Problem, register
+from crossner_core.formats.base import Format, InputFile, Layout, NamedFile, Parsed, Problem, register
 from crossner_core.formats.source import Source, clip, refused
 from crossner_core.formats.standoff import (
     Mark,
@@ -20,7 +20,7 @@ from crossner_core.formats.standoff import (
     Text,
     Utf16,
     count_links,
-    document_of,
+    pieces_of,
     read_text,
     stem_of,
     text_of,
@@ -78,7 +78,7 @@ class _Table:
     others: Counter[str] = field(default_factory=Counter)
 
 
-def read(files: Sequence[NamedFile], options: LayerOptions) -> Iterator[Parsed]:
+def read(files: Sequence[InputFile], options: LayerOptions) -> Iterator[Parsed]:
     """Read each file as a document; what stood between its sentences, which it does not hold, becomes white space."""
     for name, data in files:
         source = read_text(data, name)
@@ -99,8 +99,8 @@ def read(files: Sequence[NamedFile], options: LayerOptions) -> Iterator[Parsed]:
         ]
         stem = stem_of(name)
         held = Text(stem, text, [points(place) for place in places], [points(pair) for pair in table.tokens])
-        made = document_of(held, marks, options, layout, file=name, losses=table.others)
-        yield replace(made, problems=(*problems, *made.problems))
+        del source, places
+        yield from pieces_of(held, marks, options, layout, file=name, losses=table.others, problems=problems)
 
 
 def choose_layer(spans: Mapping[str, Sequence[str]], options: LayerOptions, name: str) -> tuple[str, str]:

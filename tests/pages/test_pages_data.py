@@ -6,6 +6,7 @@ import datetime as dt
 import io
 import zipfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -28,10 +29,12 @@ from workbench.accounts import sign_in as signing
 from workbench.accounts.actors import SYSTEM, Actor
 from workbench.campaigns import campaigns, domains, sentences
 from workbench.campaigns.domain_drafts import draft_from_toml, draft_to_toml
-from workbench.data import archive, browsing, datasets, exchange
+from workbench.data import archive, browsing, datasets, exchange, staging
 from workbench.data.searching import PLACES, Search
 from workbench.jobs import queue
+from workbench.jobs.worker import Worker
 from workbench.runs import adaptation
+from workbench.settings import settings_of
 from workbench.suggestions import preannotating
 
 CONLL = "Mara\tB-musicalartist\nVell\tI-musicalartist\nhums\tO\n\nNobody\tO\nclaps\tO\n"
@@ -227,6 +230,35 @@ def test_import_skips_bad_sentences_on_request(screen: Open, store: Store, peopl
     press(healthy(test.run()), "Import into")
     assert campaigns.get_campaign(store, people["res"], calm).sentences == 8
     assert "half.conll:1:" in words(test)
+
+
+def test_import_leaves_files_that_take_long_to_the_worker(
+    screen: Open, store: Store, people: dict[str, Actor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSNER_HOME", str(tmp_path))
+    monkeypatch.setattr(staging, "LONG", 0.0)
+    calm = calm_campaign(store, people)
+    test = switch(screen("data", "res"), "data:view", "Import")
+    test.file_uploader[0].set_value([("new.conll", CONLL.encode(), "text/plain")])
+    test.selectbox(key=f"data:annotation:{calm}").set_value("gold")
+    assert "all or none" in words(healthy(test.run()))
+    press(test, "Import into")
+    assert "Waiting for the worker" in words(test) and not test.file_uploader
+    assert campaigns.get_campaign(store, people["res"], calm).gold == 0
+    Worker(store, settings_of(store)).run(once=True)
+    text = words(healthy(test.run()))
+    assert "The last large import: done" in str(test.expander) and "2 sentences imported; 2 with gold" in text
+    assert campaigns.get_campaign(store, people["res"], calm).gold == 2
+
+    test.file_uploader[0].set_value([("bad.conll", BAD.encode(), "text/plain")])
+    press(healthy(test.run()), "Import into")
+    queue.cancel_in_campaign(store, people["res"], calm, staging.KIND)
+    assert "The last large import: cancelled" in str(healthy(test.run()).expander)
+    test.file_uploader[0].set_value([("bad.conll", BAD.encode(), "text/plain")])
+    press(healthy(test.run()), "Import into")
+    Worker(store, settings_of(store)).run(once=True)
+    healthy(test.run())
+    assert any("bad.conll:1" in each.value for each in (*test.error, *test.code))
 
 
 def test_import_without_gold_sends_sentences_to_people(screen: Open, store: Store, people: dict[str, Actor]) -> None:

@@ -239,6 +239,11 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
     return made | {key: value(scene) if callable(value) else value for key, value in own.items()}
 
 
+def _upload(path: Path) -> list[tuple[str, Path]]:
+    path.write_text("Ada sang .\n", "utf-8")
+    return [(path.name, path)]
+
+
 SPECIAL: dict[str, dict[str, Any]] = {
     "accounts.accounts.create_user": {"name": "zoe"},
     "accounts.accounts.set_role": {"user_id": lambda scene: scene.people["outsider"].id},
@@ -252,6 +257,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "data.archive.import_campaign": {"name": "Imported"},
     "data.archive_writing.insert_campaign": {"name": "Imported"},
     "data.datasets.import_dataset": {"name": "new"},
+    "data.staging.import_apart": {"files": lambda scene: _upload(scene.file.with_name("x.txt"))},
     "labelling.adjudication.ask": {"task_id": lambda scene: scene.ids["asked"]},
     "labelling.screen.ask": {"message": lambda scene: {"task": scene.ids["asked"], "text": "Sure?"}},
     "labelling.adjudication.unpark": {"task_id": lambda scene: scene.ids["parked"]},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -27,6 +28,9 @@ Annotation = Literal["suggestions", "first", "gold"]
 """What annotation that comes with a sentence becomes: suggestions, the work of annotator 1, or gold."""
 ANNOTATIONS: tuple[str, ...] = get_args(Annotation)
 
+PORTION = 5_000
+"""Sentences that are added at a time."""
+_COUNTS = ("added", "duplicates", "gold", "doubts", "first")
 _MOST_LISTED, _SHOWN = 200, 80
 (_SOURCE,) = IMPORTED.kinds
 
@@ -78,22 +82,50 @@ def append(
     session: Session,
     actor: Actor,
     campaign: Campaign,
-    rows: Sequence[LabelledSentence | Sentence],
+    rows: Iterable[LabelledSentence | Sentence],
     *,
     split: str = "pool",
     annotation: str = "gold",
 ) -> ImportReport:
-    """Like `add_sentences`, inside a transaction whose caller has authorised the actor."""
+    """Like `add_sentences`, inside a transaction whose caller has authorised the actor.
+
+    Only a portion of the rows is in memory at a time.
+    """
     if split not in SPLITS:
         raise BadInput(f"There is no split {split!r}; splits are {', '.join(SPLITS)}.")
     if annotation not in ANNOTATIONS:
         raise BadInput(f"Annotation cannot become {annotation!r}; it becomes {', '.join(ANNOTATIONS)}.")
     refuse_archived(campaign)
+    start = campaign_rows.last_position(session, campaign.id) + 1
+    report, coming, suggested = ImportReport(0, 0, gold=0), iter(rows), set[int]()
+    while portion := tuple(islice(coming, PORTION)):
+        position = start + report.added
+        report = _sum(report, _append(session, actor, campaign, portion, start, position, split, annotation, suggested))
+    return replace(report, suggestions=len(suggested))
+
+
+def _sum(report: ImportReport, more: ImportReport) -> ImportReport:
+    counts = {key: getattr(report, key) + getattr(more, key) for key in _COUNTS}
+    return ImportReport(**counts, again=(*report.again, *more.again)[:_MOST_LISTED])
+
+
+def _append(
+    session: Session,
+    actor: Actor,
+    campaign: Campaign,
+    rows: Sequence[LabelledSentence | Sentence],
+    start: float,
+    position: float,
+    split: str,
+    annotation: str,
+    suggested: set[int],
+) -> ImportReport:
+    """Append a portion from a position on, of an import that began at `start`; note the ids that get suggestions."""
     types = domain_of(campaign).type_names
     for row in rows:
         _check_import(row, types)
-    new, again = _without_known(session, campaign.id, rows)
-    places = _insert(session, campaign, [_sentence(row) for row in new], split=split)
+    new, again = _without_known(session, campaign.id, rows, start)
+    places = _insert(session, campaign, [_sentence(row) for row in new], split=split, position=position)
     as_work = annotation != "suggestions"
     works = [(key, row) for key, row in zip(places, new, strict=True) if as_work and isinstance(row, LabelledSentence)]
     with_work = {key["sentence_id"] for key, _ in works}
@@ -102,7 +134,8 @@ def append(
     report = ImportReport(len(new), len(rows) - len(new), gold=0, again=tuple(again[:_MOST_LISTED]))
     labelled = [row for row in rows if isinstance(row, LabelledSentence)]
     if annotation == "suggestions":
-        return replace(report, suggestions=_insert_suggestions(session, campaign.id, labelled))
+        suggested |= _insert_suggestions(session, campaign.id, labelled)
+        return report
     if annotation == "first":
         _insert_work(session, works, stage="annotate", user_id=actor.id)
         campaign_rows.add_tasks(session, [{**key, "stage": "check"} for key, _ in works])
@@ -131,23 +164,25 @@ def _check_import(row: LabelledSentence | Sentence, types: Sequence[str]) -> Non
 
 
 def _without_known(
-    session: Session, campaign_id: int, rows: Sequence[LabelledSentence | Sentence]
+    session: Session, campaign_id: int, rows: Sequence[LabelledSentence | Sentence], start: float
 ) -> tuple[list[LabelledSentence | Sentence], list[str]]:
     """Return the first of each sentence that the campaign does not have, and a line on each of the others."""
-    known = campaign_rows.names_of(session, campaign_id, [_sentence(row).content_hash for row in rows])
+    known = campaign_rows.names_and_positions(session, campaign_id, [_sentence(row).content_hash for row in rows])
     new, again = dict[str, LabelledSentence | Sentence](), list[str]()
     for row in rows:
         sentence = _sentence(row)
-        if (name := known.get(sentence.content_hash)) is not None:
-            again.append(f"{sentence.id} is in the campaign as {name}: {sentence.text[:_SHOWN]}")
+        if (place := known.get(sentence.content_hash)) is not None:
+            what = "is in the campaign as" if place[1] < start else "comes twice, first as"
+            again.append(f"{sentence.id} {what} {place[0]}: {sentence.text[:_SHOWN]}")
         elif (first := new.setdefault(sentence.content_hash, row)) is not row:
             again.append(f"{sentence.id} comes twice, first as {_sentence(first).id}: {sentence.text[:_SHOWN]}")
     return list(new.values()), again
 
 
-def _insert(session: Session, campaign: Campaign, sentences: Sequence[Sentence], *, split: str) -> list[dict[str, Any]]:
+def _insert(
+    session: Session, campaign: Campaign, sentences: Sequence[Sentence], *, split: str, position: float
+) -> list[dict[str, Any]]:
     """Write sentences and links; return what tasks name: each sentence's id, campaign and position."""
-    position = campaign_rows.last_position(session, campaign.id) + 1
     values = [
         _sentence_values(campaign, sentence, split, position + number) for number, sentence in enumerate(sentences)
     ]
@@ -216,8 +251,11 @@ def make_gold(session: Session, actor: Actor, campaign: Campaign, labelled: Mapp
     _insert_work(session, works, stage="adjudicate", user_id=actor.id)
 
 
-def _insert_suggestions(session: Session, campaign_id: int, labelled: Sequence[LabelledSentence]) -> int:
-    """Write imported annotation as suggestions where nobody has begun yet, replacing earlier imported ones."""
+def _insert_suggestions(session: Session, campaign_id: int, labelled: Sequence[LabelledSentence]) -> set[int]:
+    """Write imported annotation as suggestions where nobody has begun yet, replacing earlier imported ones.
+
+    Returns the sentences' ids.
+    """
     items = {item.sentence.content_hash: item for item in labelled}
     ids = campaign_rows.ids_of(session, campaign_id, list(items))
     still = suggestion_rows.still_open(session, campaign_id, ids.values())
@@ -229,7 +267,7 @@ def _insert_suggestions(session: Session, campaign_id: int, labelled: Sequence[L
         for span in check_spans(item.sentence, item.spans)
     ]
     suggestion_rows.replace_suggestions(session, sorted(still), rows, kinds=IMPORTED.kinds)
-    return len(still)
+    return still
 
 
 def draw(campaign: Campaign, content_hash: str) -> tuple[bool, bool]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from crossner_core.type_maps import load_type_map, type_map_ids
 from workbench.commands import common
 from workbench.commands.common import MaybeCampaign, MaybeDataset
+
+if TYPE_CHECKING:
+    from workbench.data.exchange import ImportOutcome
 
 datasets = typer.Typer(help="Data sets: labelled corpora outside campaigns.", no_args_is_help=True)
 
@@ -73,14 +77,9 @@ def import_(
     if dataset is not None:
         _import_dataset(dataset, files, split, format, domain, skip_bad, options)
         return
-    from workbench.data import exchange
-
     assert campaign is not None
-    campaign_id = common.find_campaign(campaign).id
-    done = exchange.import_files(
-        common.PLACE.store,
-        common.PLACE.actor,
-        campaign_id,
+    done = _import(
+        common.find_campaign(campaign).id,
         [named for file in files for named in _named(file)],
         format=format or ("plain" if paragraphs else None),
         split=split,
@@ -152,6 +151,27 @@ def delete(name: str) -> None:
 
     sets.delete_dataset(common.PLACE.store, common.PLACE.actor, name)
     typer.echo(f"{name}: deleted.")
+
+
+def _import(campaign_id: int, files: Sequence[tuple[str | None, bytes | Path]], **reading: Any) -> ImportOutcome:
+    """Import files; show progress where that takes long."""
+    from workbench.data import exchange, staging
+
+    store, actor = common.PLACE.store, common.PLACE.actor
+    paths = [(name or data.name, data) for name, data in files if isinstance(data, Path) and data.is_file()]
+    seconds = staging.seconds_for([(name, path.stat().st_size) for name, path in paths], reading["format"])
+    if len(paths) < len(files) or seconds < staging.LONG:
+        return exchange.import_files(store, actor, campaign_id, files, **reading)
+    with typer.progressbar(length=1_000, label="Importing", file=sys.stderr) as bar:
+        done = 0
+
+        def on_progress(share: float, message: str) -> None:
+            nonlocal done
+            bar.label = message
+            bar.update(int(1_000 * share) - done)
+            done = int(1_000 * share)
+
+        return staging.import_apart(store, actor, campaign_id, paths, on_progress=on_progress, **reading)
 
 
 def _import_dataset(

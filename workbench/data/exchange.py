@@ -131,8 +131,7 @@ def read_rows(
     options: Mapping[str, Any] | None = None,
 ) -> ReadFiles:
     """Read files for a campaign of these types, as `import_files` does; raises as it does."""
-    if annotation not in ANNOTATIONS:
-        raise BadInput(f"Annotation cannot become {annotation!r}; choose one of {', '.join(ANNOTATIONS)}.")
+    check_annotation(annotation)
     wanted = annotation != NONE
     parsed = _parse(files, format, {**(options or {}), "types": types if wanted else None, "skip_bad": skip_bad})
     return ReadFiles(
@@ -142,6 +141,18 @@ def read_rows(
         losses=_losses(parsed),
         notes=_notes(parsed),
     )
+
+
+def check_annotation(annotation: str) -> None:
+    """Raise BadInput for what annotation cannot become."""
+    if annotation not in ANNOTATIONS:
+        raise BadInput(f"Annotation cannot become {annotation!r}; choose one of {', '.join(ANNOTATIONS)}.")
+
+
+def check_size(name: str | None, size: int) -> None:
+    """Raise BadInput for a file that is too large."""
+    if size > MAX_BYTES:
+        raise BadInput(f"{name or 'The upload'} is larger than {MAX_BYTES // 1_000_000} MB; split it.")
 
 
 def _losses(parsed: Sequence[Parsed]) -> Counter[str]:
@@ -257,9 +268,7 @@ def _parse(files: Files, format: str | None, options: Mapping[str, Any]) -> list
 def _named(name: str | None, data: bytes | Path) -> NamedFile:
     """Return a file with its name and its bytes; raise BadInput where it is too large or cannot be read."""
     name = name or (data.name if isinstance(data, Path) else None)
-    size = len(data) if isinstance(data, bytes) else data.stat().st_size if data.is_file() else 0
-    if size > MAX_BYTES:
-        raise BadInput(f"{name or 'The upload'} is larger than {MAX_BYTES // 1_000_000} MB; split it.")
+    check_size(name, len(data) if isinstance(data, bytes) else data.stat().st_size if data.is_file() else 0)
     return name or "upload", file_bytes(data) if isinstance(data, Path) else data
 
 

@@ -23,15 +23,17 @@ from crossner_core.formats.base import (
 )
 from crossner_core.type_maps import load_type_map, type_map_ids
 from pages import shell
+from pages.components import under_way
 from pages.components.lazy_download import download_problem, forget_problem, lazy_download
 from pages.components.marked_text import as_text
 from workbench import out_of_process
 from workbench.accounts.actors import Actor
 from workbench.campaigns.campaigns import CampaignView
-from workbench.data import archive, browsing, exchange
+from workbench.data import archive, browsing, exchange, staging
 from workbench.data.exchange import ImportOutcome, Preview
 from workbench.data.packing import in_numbers
 from workbench.http import uploads
+from workbench.jobs import queue
 
 SPLIT_WORDS = {
     "pool": "pool – to annotate and to train on",
@@ -91,6 +93,11 @@ class ChosenFiles:
         return [(file.name, file.getvalue()) for file in self.files]
 
     @property
+    def sizes(self) -> list[tuple[str, int]]:
+        """The files as names with their numbers of bytes."""
+        return [(file.name, file.size) for file in self.files]
+
+    @property
     def ids(self) -> tuple[str, ...]:
         """What names these uploads in this session."""
         return tuple(file.file_id for file in self.files)
@@ -140,10 +147,17 @@ def ask_files(prefix: str, scope: object, turn: int, *, folded: bool = False) ->
 def import_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw the upload, what the files hold, and the button that brings them in."""
     skipped_last_time()
+    with shell.shown_errors():
+        if _job_of_import(actor, campaign):
+            return
     # A new key empties the uploader once its files are in.
     chosen = ask_files("data", campaign.id, st.session_state.setdefault(_ROUND, 0))
     if not chosen.files:
         examples()
+        return
+    if staging.seconds_for(chosen.sizes, chosen.reading["format"]) >= staging.LONG:
+        with shell.shown_errors():
+            _start_import(actor, campaign, chosen)
         return
     with shell.shown_errors():
         fit = look(chosen, campaign.domain.type_names)
@@ -158,6 +172,41 @@ def import_view(actor: Actor, campaign: CampaignView) -> None:
                     **chosen.reading,
                 )
             _finish(outcome)
+
+
+def _job_of_import(actor: Actor, campaign: CampaignView) -> bool:
+    """Draw the import that the worker is at, or how its last one ended; return whether it is under way."""
+
+    def find() -> queue.JobView | None:
+        return queue.newest_job(shell.store(), actor, staging.KIND, campaign.id)
+
+    job = find()
+    if job is None:
+        return False
+    if job.is_under_way:
+        under_way.worker_line()
+        under_way.watched_job(actor, find, key="data:cancel-import", cancel="Cancel the import")
+        return True
+    with st.expander(f"The last large import: {job.state}", expanded=job.state == "failed"):
+        if job.state != "failed":
+            st.caption(as_text(job.message))
+        under_way.job_state(actor, job, key="data:last-import")
+        under_way.job_log(actor, job)
+    return False
+
+
+def _start_import(actor: Actor, campaign: CampaignView, chosen: ChosenFiles) -> None:
+    """Draw the button that leaves files to the worker which take long to read."""
+    seconds = staging.seconds_for(chosen.sizes, chosen.reading["format"])
+    st.caption(
+        f"These files take about {max(seconds / 60, 1):,.0f} min: the worker reads, checks and imports them, all or "
+        "none. It says at the end what they held that is not imported."
+    )
+    if st.button(f"Import into {as_text(campaign.name)}", type="primary", key="data:import-apart"):
+        files = [(file.name, file.getbuffer()) for file in chosen.files]
+        staging.start_import(shell.store(), actor, campaign.id, files, **chosen.reading)
+        st.session_state[_ROUND] += 1
+        st.rerun()
 
 
 def _format_options(format: str | None, prefix: str) -> dict[str, Any]:

@@ -323,7 +323,8 @@ def test_label_studio_takes_the_ground_truth_and_counts_what_is_left() -> None:
 def test_real_doccano_and_prodigy_lines(shared: Path) -> None:
     data = (shared / "data" / "formats" / "doccano" / "example.jsonl").read_bytes()
     first, second = read_files([("e.jsonl", data)], "doccano", skip_bad=True)
-    assert entities([first]) == [("e", "LOC")] and second.labelled == () and [one.line for one in first.problems] == [3]
+    assert entities([first]) == [("e", "LOC")] and second.labelled == ()
+    assert [problem.line for problem in (*first.problems, *second.problems)] == [3]
     line = {
         "text": "Ada won.",
         "tokens": [{"text": "Ada", "start": 0, "end": 3, "id": 0}, {"text": "won.", "start": 4, "end": 8, "id": 1}],
