@@ -63,10 +63,15 @@ def candidates(
             session, campaign.id, sentence.surface(start, end), but=row.id, user_id=current.id
         )
         origin = origin_of(row)
-        sources = _sources(store, campaign)
+        linker = linker_of(store, campaign)
     words = (origin.title, origin.section) if origin is not None else ()
     evidence = Evidence(words=words, before=before)
-    return _linker(store, sources).candidates(sentence, start, end, type=type or None, evidence=evidence)[:MOST_OFFERED]
+    return linker.candidates(sentence, start, end, type=type or None, evidence=evidence)[:MOST_OFFERED]
+
+
+def linker_of(store: Store, campaign: Campaign) -> Linker:
+    """Return what looks up the candidates of a campaign's spans."""
+    return _linker(store, _sources(store, campaign))
 
 
 def _sources(store: Store, campaign: Campaign) -> _Sources:

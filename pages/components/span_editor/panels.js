@@ -63,13 +63,17 @@ function suggestionLine(state, mark, run) {
   ];
 }
 
+function linkWords(entity) {
+  return entity && entity !== "NIL" ? `linked to ${titleOfEntity(entity)}` : titleOfEntity(entity);
+}
+
 function spanLine(state, mark, run) {
   const first = state.mode === "check" && (state.item.first ?? []).find((one) => sameBounds(one, mark));
   const flag = state.work.flags.find((one) => sameSpan(one, mark));
   const source = candidates(state.item).find((one) => sameSpan(one, mark));
   const how = `${ORIGINS[mark.origin] ?? ""}${mark.origin === "accepted" && source ? ` from ${sourceWords(state, source.sources)}` : ""}`;
   return [
-    [typeTitle(state, mark.type), how, (state.rules.linking || mark.entity) && titleOfEntity(mark.entity)].filter(Boolean).join(", "),
+    [typeTitle(state, mark.type), how, (state.rules.linking || mark.entity) && linkWords(mark.entity)].filter(Boolean).join(", "),
     state.rules.linking && state.mode !== "view" && small(mark.entity ? "relink" : "link", "@", () => run({ ui: "entities" })),
     state.mode === "check" && unconfirmed(state).some((one) => sameSpan(one, mark)) && small("confirm", "Space", () => run({ do: "accept" })),
     flag && h("span", { class: "warn" }, flag.note ? `flagged: ${flag.note}` : "flagged"),

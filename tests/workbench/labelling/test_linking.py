@@ -17,6 +17,7 @@ from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.data import archive
 from workbench.labelling import guidelines, linking
+from workbench.reports import linking as report
 
 __all__ = ["either_store"]
 
@@ -143,3 +144,22 @@ class TestCandidates:
         campaigns.update_settings(store, people["adm"], campaign, linking=False)
         with pytest.raises(Conflict, match="does not link"):
             self.ask(tab, item)
+
+
+def test_the_report_counts_links_agreement_and_how_good_candidates_are(store: Store, people: People) -> None:
+    campaign = make_campaign(store, people, linking=True, confirm="none", blind_share=1.0)
+    chosen = ((QUEEN, QUEEN), (QUEEN, NIL), (None, None))
+    for place, (name, stage) in enumerate((("ann1", "annotate"), ("ann2", "check"))):
+        tab = Tab(store, people[name], campaign, stage)
+        for item, both in zip(tab.items(3), chosen, strict=True):
+            assert send(tab, item, linked(item, both[place])) == []
+    tab = Tab(store, people["eva"], campaign, "adjudicate")
+    for item in tab.items(3):
+        entity = item["units"][0]["first"]["entity"]
+        assert send(tab, item, linked(item, entity, decisions=[{"unit": 0, "choice": "first"}])) == []
+    state = report.linking(store, people["res"], campaign)
+    assert state == report.Linking(spans=3, linked=2, nil=0, compared=2, agreed=1, asked=2, first=0, offered=0)
+    campaigns.update_settings(store, people["adm"], campaign, linking=False)
+    assert report.linking(store, people["res"], campaign) is None
+    with pytest.raises(NotAllowed):
+        report.linking(store, people["ann1"], campaign)
