@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,11 +13,14 @@ from crossner_core.errors import BadInput, InvalidSpan
 
 LAYOUT_KEY = "_layout"  # reserved key in stored metadata, for document and layout
 OUR_KEYS = ("id", "text", "tokens", "links", "gold")  # of a sentence as JSON; metadata stands beside them
+MOST_IN_ENTITY = 500
+_ADDRESS = re.compile(r"https?://[^\s<>\"]+")
 MOST_NESTED = 100  # levels of metadata: every reader and store of ours takes as many
 # What a span is (docs/corpora.md): whatever does not fit is refused or reported in these words, the editor's included.
 FLAT = "spans neither overlap nor nest"
 ONE_PIECE = "a span is one piece without gaps"
 WHOLE_TOKENS = "a span covers whole tokens"
+NIL = "NIL"  # the entity of a span whose resource is in no knowledge base
 UNSTORABLE = "holds a character that cannot be stored (NUL or half a surrogate pair)"
 
 
@@ -30,11 +34,16 @@ class Token:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """An entity mention: token offsets `[start, end)` and its entity type."""
+    """An entity mention: token offsets `[start, end)` and its entity type.
+
+    `entity` is the address of the resource that it names, `NIL`, or None while it is linked to none; spans that differ
+    in nothing else are equal.
+    """
 
     start: int
     end: int
     type: str
+    entity: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -173,6 +182,11 @@ class LabelledSentence:
 def is_storable(text: str) -> bool:
     """Return whether every store and file can hold a text: no NUL, no half of a surrogate pair."""
     return "\x00" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
+
+
+def is_entity(text: str) -> bool:
+    """Return whether a text can be a span's entity: `NIL`, or the address of a resource."""
+    return text == NIL or (_ADDRESS.fullmatch(text) is not None and len(text) <= MOST_IN_ENTITY and is_storable(text))
 
 
 def check_content(sentence: Sentence) -> None:

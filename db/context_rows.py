@@ -44,6 +44,22 @@ _MARKED = (
     .order_by(Task.sentence_id, SpanRow.start)
 )
 
+_LINKED_BEFORE = (
+    sa.select(SpanRow.entity, sa.func.count(sa.distinct(Task.sentence_id)))
+    .join(Annotation, Annotation.id == SpanRow.annotation_id)
+    .join(Task, Task.id == Annotation.task_id)
+    .join(SentenceRow, SentenceRow.id == Task.sentence_id)
+    .where(
+        SpanRow.surface == sa.bindparam("surface"),
+        SpanRow.entity.is_not(None),
+        Task.campaign_id == sa.bindparam("campaign_id"),
+        Task.sentence_id != sa.bindparam("but"),
+        Annotation.state == "submitted",
+        sa.or_(_GOLD, Annotation.user_id == sa.bindparam("user_id")),
+    )
+    .group_by(SpanRow.entity)
+)
+
 Mark = tuple[int, int, str]
 """Token offsets `[start, end)` and type."""
 
@@ -76,6 +92,15 @@ def marked(session: Session, sentence_ids: Sequence[int], *, user_id: int) -> di
         if start is not None:
             spans.append((start, end, kind))
     return {id_: by_stage.get("adjudicate", next(iter(by_stage.values()))) for id_, by_stage in stages.items()}
+
+
+def linked_before(session: Session, campaign_id: int, surface: str, *, but: int, user_id: int) -> dict[str, int]:
+    """Return to which entities the same words were linked, and in how many sentences other than one.
+
+    Only gold outside the test split counts, and what the person submitted.
+    """
+    values = {"campaign_id": campaign_id, "surface": surface, "but": but, "user_id": user_id}
+    return {str(entity): count for entity, count in session.execute(_LINKED_BEFORE, values)}
 
 
 def gold_reached(session: Session, campaign_id: int) -> tuple[int, dt.datetime | None]:

@@ -168,6 +168,8 @@ class Campaign(Base):
     """A span found with its type in fewer checked sentences is rare."""
     doubt_below: Mapped[float] = mapped_column(default=0.5, server_default="0.5")
     """A span whose suggestion has a lower confidence is doubted."""
+    linking: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
+    """Spans can be linked to the resources that they name."""
     source_weights: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
     """The weights of the suggestion sources, learnt from gold; None before there is any."""
     strategy: Mapped[str] = mapped_column(default="", server_default="")
@@ -353,6 +355,8 @@ class SpanRow(Base):
     surface: Mapped[str]
     elsewhere: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
     """Its author had the same words proposed in other sentences."""
+    entity: Mapped[str | None]
+    """The address of the resource it names, `NIL`, or None while it is linked to none."""
     origin: Mapped[str] = mapped_column(default="new")
     """new · accepted · retyped · moved · identical · kept · confirmed · first · second · other"""
 
@@ -397,7 +401,7 @@ class Decision(Base):
     kind: Mapped[str]
     choice: Mapped[str]
     first: Mapped[list[Any] | None] = mapped_column(sa.JSON(none_as_null=True))
-    """Annotator 1's span as `[start, end, type]`, or None."""
+    """Annotator 1's span as `[start, end, type]`, its entity last if it is linked to one, or None."""
     second: Mapped[list[Any] | None] = mapped_column(sa.JSON(none_as_null=True))
 
 

@@ -242,6 +242,15 @@ class Knowledge:
             gathered |= {name: (number, candidates) for name, candidates in answers.items()}
         return gathered
 
+    def of_words(self, words: Sequence[str]) -> Candidates:
+        """Return what exactly these tokens may mean in the scanning sources, the first source's candidates first."""
+        gathered: list[Candidate] = []
+        for number, source in self.scanning:
+            for start, end, key in source.matches([words])[0]:
+                if (start, end) == (0, len(words)):
+                    gathered += self.candidates_of_key(number, key)
+        return tuple(gathered)
+
     def _ask(self, source: Source, names: Sequence[str], vias: frozenset[Via], down: set[str]) -> dict[str, Candidates]:
         gathered = {}
         for name, matches in self._answers(source, names, down).items():
@@ -406,15 +415,15 @@ def _chosen(candidates: Sequence[Candidate], candidate: Candidate, signals: Sign
     kind = candidate.types[0] if candidate.types else None
     if len(candidates) == 1:
         return Choice(candidate, kind, 1.0 / max(len(candidate.types), 1), 1.0, reason)
-    odds = [_odds(rival) for rival in candidates]
-    total = sum(odds)
+    all_odds = [odds(rival) for rival in candidates]
+    total = sum(all_odds)
     same = sum(
         odd / max(len(rival.types), 1)
-        for rival, odd in zip(candidates, odds, strict=True)
+        for rival, odd in zip(candidates, all_odds, strict=True)
         if kind is None or kind in rival.types
     )
     share = same / total
-    mine = sum(odd for rival, odd in zip(candidates, odds, strict=True) if rival.entity == candidate.entity) / total
+    mine = sum(odd for rival, odd in zip(candidates, all_odds, strict=True) if rival.entity == candidate.entity) / total
     if candidate.entity in signals.linked:
         share, mine = max(share, LINKED_SHARE / max(len(candidate.types), 1)), max(mine, LINKED_SHARE)
     elif signals.stems & candidate.stems:
@@ -422,6 +431,7 @@ def _chosen(candidates: Sequence[Candidate], candidate: Candidate, signals: Sign
     return Choice(candidate, kind, share, mine, reason)
 
 
-def _odds(candidate: Candidate) -> float:
-    odds = WAY_WEIGHT[candidate.way] ** 2 * (candidate.prior + 1)
-    return odds * DIRECT_ODDS if candidate.way in DIRECT and not candidate.prior else odds
+def odds(candidate: Candidate) -> float:
+    """Return how likely a name means a candidate, by the way that led to it and how often it is linked, unscaled."""
+    value = WAY_WEIGHT[candidate.way] ** 2 * (candidate.prior + 1)
+    return value * DIRECT_ODDS if candidate.way in DIRECT and not candidate.prior else value

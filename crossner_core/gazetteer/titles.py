@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from urllib.parse import unquote
 
+from crossner_core.schema import NIL
 from crossner_core.tokenize import words_of
 
 RESOURCE = "http://dbpedia.org/resource/"
@@ -72,6 +74,15 @@ def literal(name: str, language: str) -> str:
 def local_name(uri: str) -> str:
     """Return the last part of a URI: `http://dbpedia.org/ontology/Band` → `Band`."""
     return re.split(r"[/#]", uri)[-1]
+
+
+def title_of_entity(entity: str) -> str:
+    """Return what to call a span's entity: the page title of a DBpedia resource, else the end of its address."""
+    if entity == NIL:
+        return "no resource (NIL)"
+    if entity.startswith(RESOURCE):
+        return unquote(entity[len(RESOURCE) :]).replace("_", " ")
+    return unquote(local_name(entity.rstrip("/"))).replace("_", " ") or entity
 
 
 # Letters and digits that the tokeniser always keeps together; a hyphen between two of them too.

@@ -34,11 +34,10 @@ class GazetteerSettings:
     )
 
 
-def open_gazetteers(settings: GazetteerSettings, resources: Resources) -> Suggester:
-    """Query the gazetteer, then the endpoint, then the sample; a gazetteer that cannot be opened is reported."""
+def gazetteer_sources(settings: GazetteerSettings, resources: Resources) -> list[Source]:
+    """Return the gazetteer, the endpoint and the sample, in this order; one that cannot be opened is reported."""
     from crossner_core.gazetteer.compiled import CompiledGazetteer
     from crossner_core.gazetteer.lookup import EmbeddedSource, SparqlSource
-    from crossner_core.gazetteer.preannotate import Preannotator
 
     sources: list[Source] = []
     if settings.gazetteer is not None:
@@ -48,7 +47,15 @@ def open_gazetteers(settings: GazetteerSettings, resources: Resources) -> Sugges
             resources.on_problem(str(error))
     if settings.endpoint is not None:
         sources.append(SparqlSource(settings.endpoint, resources.cache, rng=random.Random(resources.seed)))
-    return Preannotator([*sources, EmbeddedSource()], resources.domain, on_problem=resources.on_problem).suggest
+    return [*sources, EmbeddedSource()]
+
+
+def open_gazetteers(settings: GazetteerSettings, resources: Resources) -> Suggester:
+    """Look links and names up in the sources."""
+    from crossner_core.gazetteer.preannotate import Preannotator
+
+    sources = gazetteer_sources(settings, resources)
+    return Preannotator(sources, resources.domain, on_problem=resources.on_problem).suggest
 
 
 GAZETTEER = register(

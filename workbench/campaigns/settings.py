@@ -137,6 +137,10 @@ class CampaignSettings:
         0.5, "Doubted below", "A span is doubted, and to be confirmed, if its suggestion has a lower probability.",
         min=0, max=1, percent=True,
     )  # fmt: skip
+    linking: bool = setting(
+        False, "Link spans to resources",
+        "Whether a span can be linked to the DBpedia or Wikidata resource that it names, or to none (NIL).",
+    )  # fmt: skip
     archived: bool = setting(False, "Archived", "An archived campaign accepts no more work.", group="campaign")
 
 

@@ -22,6 +22,7 @@ SETTINGS = ("name", "domain_name", *names("rules", "new"), *QUEUE, "archived")
 
 Count = Annotated[Whole, Field(le=2**31 - 1)]  # what an integer column holds in every store
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+UnitSpan = tuple[Count, Count, Text] | tuple[Count, Count, Text, Text]  # with its entity, if it is linked to one
 Spans = tuple[tuple[Count, Count, Text], ...]  # start, end and type of each
 
 
@@ -53,8 +54,8 @@ class DecisionRecord(Record):
     unit: Count
     kind: Text
     choice: Annotated[Text, among(CHOICES)]
-    first: tuple[Count, Count, Text] | None
-    second: tuple[Count, Count, Text] | None
+    first: UnitSpan | None
+    second: UnitSpan | None
 
 
 @dataclass(frozen=True, slots=True)

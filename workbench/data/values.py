@@ -30,14 +30,14 @@ def suggestion_of(row: SuggestionRow) -> Suggestion:
 
 def spans_of(annotation: Annotation | None) -> tuple[Span, ...]:
     """Return the spans of an annotation in order, none where there is no annotation."""
-    return tuple(Span(row.start, row.end, row.type) for row in annotation.spans) if annotation else ()
+    return tuple(Span(row.start, row.end, row.type, row.entity) for row in annotation.spans) if annotation else ()
 
 
 def checked_spans(sentence: Sentence, rows: Iterable[SpanRow]) -> tuple[Span, ...]:
     """Return stored spans; raise InvalidSpan if one no longer covers the surface that was stored with it."""
     spans = []
     for row in rows:
-        span = Span(row.start, row.end, row.type)
+        span = Span(row.start, row.end, row.type, row.entity)
         check_spans(sentence, (span,))
         surface = sentence.surface(row.start, row.end)
         if surface != row.surface:

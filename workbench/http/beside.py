@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from crossner_core.errors import BadInput, NotAllowed, NotFound, StorageError
+from crossner_core.errors import BadInput, Conflict, InvalidSpan, NotAllowed, NotFound, StorageError
 from crossner_core.records import to_json
 from workbench.http.answers import json_answer, refusal
-from workbench.labelling import context, guidelines
+from workbench.labelling import context, guidelines, linking
 from workbench.settings import Settings, open_store
 
 _THREADS = 2
@@ -32,6 +32,7 @@ class Beside:
         return [
             Route(f"{place}/context", self.context, methods=["GET"]),
             Route(f"{place}/guidelines", self.guidelines, methods=["GET"]),
+            Route(f"{place}/entities", self.entities, methods=["GET"]),
         ]
 
     async def context(self, request: Request) -> Response:
@@ -54,6 +55,16 @@ class Beside:
         version = request.query_params.get("version", "")
         return guidelines.guidelines(store, request.state.actor, campaign, version=version)
 
+    async def entities(self, request: Request) -> Response:
+        """Answer with what a span of the sentence of `task`, tokens `start` to `end`, may name; `type` is its type."""
+        return await self._in_thread(self._entities, request)
+
+    def _entities(self, request: Request) -> Any:
+        store, place, asked = open_store(self.settings), request.path_params, request.query_params
+        task, start, end = (_number(asked.get(name, ""), name) for name in ("task", "start", "end"))
+        where = (store, request.state.actor, place["campaign"], place["stage"], task)
+        return {"candidates": linking.candidates(*where, start=start, end=end, type=asked.get("type", ""))}
+
     async def _in_thread(self, answer: Callable[[Request], Any], request: Request) -> Response:
         if self._slots is None:
             self._slots = anyio.CapacityLimiter(_THREADS)
@@ -63,7 +74,7 @@ class Beside:
 def _answered(answer: Callable[[Request], Any], request: Request) -> Response:
     try:
         return json_answer(200, to_json(answer(request)))
-    except (BadInput, NotAllowed, NotFound, StorageError) as error:
+    except (BadInput, Conflict, InvalidSpan, NotAllowed, NotFound, StorageError) as error:
         return refusal(error, f"{request.url.path} was not answered for user {request.state.actor.id}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from crossner_core.errors import UnknownType
@@ -16,7 +16,7 @@ from workbench.data.values import sentence_of
 from workbench.labelling.items import layers_of
 from workbench.labelling.saving import save
 from workbench.labelling.steps import check_work, submit, take_up
-from workbench.labelling.units import Unit
+from workbench.labelling.units import Unit, holds, linked
 from workbench.labelling.work import Choice, WorkSpan, work_of
 
 
@@ -35,13 +35,14 @@ def change_gold(session: Session, campaign: Campaign, actor: Actor, task: Task, 
     annotation = take_up(session, campaign, actor, task)
     before = work_of(annotation)
     kept = {item.span: item for item in before.spans}
+    marked = tuple(
+        kept.get(span) or WorkSpan(span.start, span.end, span.type, sentence.surface(span.start, span.end), "other")
+        for span in wanted
+    )
     work = replace(
         before,
-        spans=tuple(
-            kept.get(span) or WorkSpan(span.start, span.end, span.type, sentence.surface(span.start, span.end), "other")
-            for span in wanted
-        ),
-        decisions=decisions(layers_of(session, [row.id])[row.id].units, wanted),
+        spans=marked,
+        decisions=decisions(layers_of(session, [row.id])[row.id].units, [item.span for item in marked]),
         no_entities=not wanted,
     )
     check_work(session, task, work, submitting=True)
@@ -51,16 +52,14 @@ def change_gold(session: Session, campaign: Campaign, actor: Actor, task: Task, 
 
 def decisions(units: Sequence[Unit], spans: Sequence[Span]) -> tuple[Choice, ...]:
     """Return the choices about the annotators' units that these spans imply."""
-    given = set(spans)
+    given = linked(spans)
     return tuple(Choice(number, _choice(unit, given)) for number, unit in enumerate(units))
 
 
-def _choice(unit: Unit, given: set[Span]) -> str:
+def _choice(unit: Unit, given: Mapping[Span, str | None]) -> str:
     start, end = unit.extent
-    if unit.first in given and unit.second in given | {unit.first}:
-        return "first"
-    for name, span, other in (("first", unit.first, unit.second), ("second", unit.second, unit.first)):
-        if span in given and other not in given:
+    for name, span in (("first", unit.first), ("second", unit.second)):
+        if holds(given, span):
             return name
     touched = any(span.start < end and start < span.end for span in given)
     return "other" if touched else "none"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from crossner_core.gazetteer.titles import title_of_entity
 from db import context_rows, question_rows
 from db.engine import Session, Store
 from db.tables import Annotation, Campaign, Decision, SentenceRow
@@ -163,13 +165,22 @@ def _marks(row: SentenceRow, annotation: Annotation) -> tuple[Marked, ...]:
 
 
 def _settled(row: SentenceRow, annotation: Annotation, decision: Decision, titles: dict[str, str]) -> Settled:
-    sentence = sentence_of(row)
+    sentence, with_entity = sentence_of(row), decision.kind == "entity"
 
-    def words(spans: Iterable[Sequence[int | str]]) -> str:
-        return ", ".join(f"{sentence.surface(int(s), int(e))} ({titles.get(str(k), k)})" for s, e, k in spans)
+    def words(spans: Iterable[Sequence[Any]]) -> str:
+        return ", ".join(f"{sentence.surface(span[0], span[1])} ({', '.join(named(*span[2:]))})" for span in spans)
+
+    def named(kind: str, entity: str | None = None) -> Iterator[str]:
+        yield titles.get(kind, kind)
+        if with_entity:
+            yield title_of_entity(entity) if entity else "not linked"
 
     sides = [side for side in (decision.first, decision.second) if side]
     start, end = min(side[0] for side in sides), max(side[1] for side in sides)
-    gold = [(span.start, span.end, span.type) for span in annotation.spans if span.start < end and start < span.end]
+    gold = [
+        (span.start, span.end, span.type, span.entity)
+        for span in annotation.spans
+        if span.start < end and start < span.end
+    ]
     first, second = (words([side]) if side else "" for side in (decision.first, decision.second))
     return Settled(decision.kind, first, second, words(gold))

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from crossner_core.errors import BadInput
+from crossner_core.schema import Span
 from db import annotation_rows
 from db.engine import Session
 from db.tables import Annotation, Task
@@ -46,11 +47,16 @@ def save(
     return proposed
 
 
+def _listed(span: Span | None) -> list[Any] | None:
+    """Return what a decision keeps of a span."""
+    return [span.start, span.end, span.type, *([span.entity] if span.entity else [])] if span else None
+
+
 def _decisions(work: Work, units: tuple[Unit, ...]) -> Iterator[dict[str, Any]]:
     """Return the decisions with the units they are about, as the server sees them."""
     for choice in work.decisions:
         if choice.unit >= len(units):
             raise BadInput(f"There is no unit {choice.unit}; this sentence has {len(units)}. Drop your changes.")
         unit = units[choice.unit]
-        first, second = ([s.start, s.end, s.type] if s else None for s in (unit.first, unit.second))
+        first, second = (_listed(span) for span in (unit.first, unit.second))
         yield {"unit": choice.unit, "kind": unit.kind, "choice": choice.choice, "first": first, "second": second}

@@ -9,14 +9,15 @@ from crossner_core.errors import BadInput
 from crossner_core.schema import Span
 from workbench.labelling.work import Choice, Flag
 
-KINDS = ("agree", "flagged", "boundary", "type", "boundary+type", "missing", "extra")
+KINDS = ("agree", "flagged", "boundary", "type", "boundary+type", "entity", "missing", "extra")
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
     """The spans of annotator 1 (`first`) and annotator 2 (`second`) for one entity; `note` is annotator 2's.
 
-    missing: only annotator 2 has it; extra: only annotator 1 has it; flagged: both have it, but annotator 2 doubts it.
+    missing: only annotator 2 has it; extra: only annotator 1 has it; entity: both have it, linked to different
+    resources; flagged: both have it, but annotator 2 doubts it.
     """
 
     kind: str
@@ -66,6 +67,8 @@ def _unit(a: Span | None, b: Span | None, notes: Mapping[tuple[int, int], str]) 
              if not same]  # fmt: skip
     if wrong:
         return Unit("+".join(wrong), a, b, note)
+    if a.entity != b.entity:
+        return Unit("entity", a, b, note)
     return Unit("flagged" if (a.start, a.end) in notes else "agree", a, b, note)
 
 
@@ -75,7 +78,7 @@ def check_choices(found: Sequence[Unit], choices: Iterable[Choice], spans: Itera
     Complete means a choice for every unit, where `first` and `second` mean that annotator's span, or no entity
     where they have none, `none` neither, and `other` that at least one span of the expert touches the unit.
     """
-    given, chosen = set(spans), {choice.unit: choice.choice for choice in choices}
+    given, chosen = linked(spans), {choice.unit: choice.choice for choice in choices}
     unknown = [unit for unit in chosen if unit >= len(found)]
     if unknown:
         raise BadInput(f"There is no unit {unknown[0]}; this sentence has {len(found)}. Drop your changes.")
@@ -89,10 +92,20 @@ def check_choices(found: Sequence[Unit], choices: Iterable[Choice], spans: Itera
             raise BadInput(f"Unit {number} is decided as {choice!r}, but the spans do not match. Drop your changes.")
 
 
-def _holds(unit: Unit, choice: str, given: set[Span]) -> bool:
+def linked(spans: Iterable[Span]) -> dict[Span, str | None]:
+    """Return the spans with their entities, which are no part of what makes two spans equal."""
+    return {span: span.entity for span in spans}
+
+
+def holds(given: Mapping[Span, str | None], span: Span | None) -> bool:
+    """Return whether a span is among those given, with the same entity."""
+    return span is not None and span in given and given[span] == span.entity
+
+
+def _holds(unit: Unit, choice: str, given: Mapping[Span, str | None]) -> bool:
     start, end = unit.extent
     if choice == "other":
         return any(span.start < end and start < span.end for span in given)
     wanted = {"first": unit.first, "second": unit.second, "none": None}[choice]
     unwanted = {unit.first, unit.second} - {wanted, None}
-    return (wanted is None or wanted in given) and not unwanted & given
+    return (wanted is None or holds(given, wanted)) and not unwanted & given.keys()

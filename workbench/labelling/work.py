@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from pydantic import Field, Strict
+from pydantic import AfterValidator, Field, Strict
 
 from crossner_core.errors import BadInput, InvalidSpan, UnknownType
 from crossner_core.records import read
-from crossner_core.schema import Sentence, Span, check_spans
+from crossner_core.schema import Sentence, Span, check_spans, is_entity
 from db.tables import CHOICES, Annotation
 from workbench.labelling.json_fields import Text, Truth, Whole, among
 
@@ -18,7 +18,17 @@ SPAN_ORIGINS = ("new", "accepted", "retyped", "moved", "identical", "kept", "con
 _MAX_COMMENT = 4_000
 _MAX_NOTE = 1_000
 _MAX_MARKS = 2_000
+_EXAMPLE = "http://dbpedia.org/resource/Jazz"
+
+
+def _entity(value: str) -> str:
+    if not is_entity(value):
+        raise ValueError(f"is {value[:60]!r}; allowed are NIL and the address of a resource, such as {_EXAMPLE}.")
+    return value
+
+
 _Name = Annotated[Text, Field(max_length=200)]
+_Entity = Annotated[Text, AfterValidator(_entity)]
 _Marks = Field(max_length=_MAX_MARKS)
 
 
@@ -26,7 +36,8 @@ _Marks = Field(max_length=_MAX_MARKS)
 class WorkSpan:
     """A span somebody decided on; `origin` is how it came about.
 
-    With `elsewhere` the same words are proposed in other sentences for as long as this span stands.
+    With `elsewhere` the same words are proposed in other sentences for as long as this span stands. `entity` is the
+    resource that it names, as in `Span`.
     """
 
     start: Whole
@@ -35,10 +46,11 @@ class WorkSpan:
     surface: Annotated[str, Strict()]
     origin: Annotated[Text, among(SPAN_ORIGINS)] = "new"
     elsewhere: Truth = False
+    entity: _Entity | None = None
 
     @property
     def span(self) -> Span:
-        return Span(self.start, self.end, self.type)
+        return Span(self.start, self.end, self.type, self.entity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +107,9 @@ class Work:
 def work_of(annotation: Annotation) -> Work:
     """Return the stored work of an annotation."""
     return Work(
-        spans=tuple(WorkSpan(s.start, s.end, s.type, s.surface, s.origin, s.elsewhere) for s in annotation.spans),
+        spans=tuple(
+            WorkSpan(s.start, s.end, s.type, s.surface, s.origin, s.elsewhere, s.entity) for s in annotation.spans
+        ),
         rejected=tuple(Rejected(r.start, r.end, r.type, r.source) for r in annotation.rejected),
         flags=tuple(Flag(f.start, f.end, f.type, f.note) for f in annotation.flags),
         decisions=tuple(Choice(d.unit, d.choice) for d in annotation.decisions),

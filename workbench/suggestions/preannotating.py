@@ -151,20 +151,25 @@ def _suggesters(
     """Open the sources that suggest in a campaign's new sentences, by id; `stand_ins` replace all of them."""
     if stand_ins is not None:
         return {GAZETTEER.id: Preannotator(stand_ins, domain, on_problem=on_problem).suggest}
-    settings = settings_of(store)
-    folders = {"gazetteer": settings.gazetteers, "corpus": settings.corpora}
-    resources = Resources(
-        domain=domain,
-        seed=rules.seed,
-        folder_of=lambda kind, name: find_folder(folders[kind], kind, name),
-        cache=StoreCache(store),
-        on_problem=on_problem,
-    )
+    resources = resources_of(store, domain, rules.seed, on_problem)
     return {
         source_kind.id: source_kind.open(source_kind.settings_from(rules), resources)
         for source_kind in registered()
         if source_kind.open is not None
     }
+
+
+def resources_of(store: Store, domain: Domain, seed: int, on_problem: Callable[[str], None]) -> Resources:
+    """Return what sources of suggestions are opened with: the folders of the home, and the answers kept so far."""
+    settings = settings_of(store)
+    folders = {"gazetteer": settings.gazetteers, "corpus": settings.corpora}
+    return Resources(
+        domain=domain,
+        seed=seed,
+        folder_of=lambda kind, name: find_folder(folders[kind], kind, name),
+        cache=StoreCache(store),
+        on_problem=on_problem,
+    )
 
 
 def _write(

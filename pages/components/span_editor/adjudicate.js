@@ -1,5 +1,5 @@
 // The expert's units: choices, the spans that follow from them, and what is left to decide. Pure.
-import { inOrder, overlaps, sameSpan, splitText, surfaceOf } from "./tokens.js";
+import { inOrder, overlaps, sameLinked, sameSpan, splitText, surfaceOf } from "./tokens.js";
 import { emptyWork } from "./marks.js";
 
 /** Tokens a unit touches, [start, end). */
@@ -70,7 +70,7 @@ export function setOwnSpan(item, work, focused, span) {
   const near = focused >= 0 && overlaps(unitExtent(item.units[focused]), span);
   if (near) {
     const unit = item.units[focused];
-    for (const choice of ["first", "second"]) if (unit[choice] && sameSpan(unit[choice], span)) return chooseUnit(item, work, focused, choice);
+    for (const choice of ["first", "second"]) if (unit[choice] && sameLinked(unit[choice], span)) return chooseUnit(item, work, focused, choice);
   }
   const own = work.spans.filter(isOwn).filter((one) => !overlaps(one, span));
   const taken = new Set(near ? [focused] : []);

@@ -49,6 +49,7 @@ export function fillActions(editor) {
   const edits = [
     data.mode !== "adjudicate" && act("No entities", "0", () => run({ do: "none" }), { data: { act: "none" } }),
     data.mode === "adjudicate" && act("Ask", "!", commands.ask),
+    data.rules?.linking && act("Link", "@", commands.entities),
     act("Comment", ",", commands.comment),
     data.mode === "adjudicate" && act("Example", "*", () => run({ do: "example" }), { data: { act: "example" } }),
     act("Skip", ".", commands.skip),
@@ -60,7 +61,7 @@ export function fillActions(editor) {
   const submit = act("Submit", "Enter", commands.submit, { class: "primary" });
   const writing = data.mode !== "view";
   replace(parts.actions, ...(writing ? edits : []), act("Guidelines", ":", commands.guidelines), act("Keys", "?", commands.help), writing && submit);
-  drawHelp(parts.help, data.mode, data.rules?.floor);
+  drawHelp(parts.help, data.mode, data.rules?.floor, data.rules?.linking);
 }
 
 /** Bring the whole screen in line with the session. */

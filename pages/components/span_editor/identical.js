@@ -43,7 +43,8 @@ export function isProposedElsewhere(work, span) {
 
 /** The work with a span's words marked throughout the sentence, and proposed in others. */
 export function withIdentical(split, work, span) {
-  const added = placesLike(split, work, span).map((place) => ({ ...place, type: span.type, surface: span.surface, origin: "identical" }));
+  const linked = span.entity ? { entity: span.entity } : {};
+  const added = placesLike(split, work, span).map((place) => ({ ...place, type: span.type, surface: span.surface, origin: "identical", ...linked }));
   const made = madeFrom(work, span);
   const asking = work.spans.filter((one) => !made.includes(one)).map((one) => (sameSpan(one, span) ? { ...one, elsewhere: true } : one));
   return { work: { ...work, spans: inOrder([...asking, ...added]) }, added };

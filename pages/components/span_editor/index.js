@@ -117,6 +117,7 @@ function addBehaviour(editor) {
   editor.focus = () => (session.state ? parts.sentence : parts.empty).focus({ preventScroll: true });
   /** Apply a model action and redraw; `quiet` leaves the focus where it is. */
   editor.run = (action, quiet = false) => {
+    if (action.ui) return editor.commands[action.ui](action);
     const left = session.dispatch(action);
     if (left) closePanels(editor);
     editor.draw();
@@ -167,6 +168,7 @@ function addViews(editor) {
     back: editor.focus,
     about: () => ({ types: editor.data.types, sentence: session.state?.item.sentence ?? null, first: session.state && focusedMark(session.state)?.type }),
   });
+  editor.loadEntities = ({ start, end, type }) => beside(editor, `entities?${new URLSearchParams({ task: session.state.item.task, start, end, type })}`);
   editor.fields = createFields(editor);
   editor.commands = createCommands(editor);
 }

@@ -4,6 +4,7 @@ import { alternatives, isProposed } from "./marks.js";
 import { focusedMark } from "./model.js";
 import { createField, createSkip } from "./panels.js";
 import { createAsk } from "./asking.js";
+import { createEntities } from "./entities.js";
 import { unitAt } from "./sentence.js";
 import { drawBar } from "./frame.js";
 import { h } from "./dom.js";
@@ -44,7 +45,8 @@ export function createFields(editor) {
     },
   });
   const asking = createAsk(editor);
-  parts.panels.append(noteBox, commentBox, skipping.root, asking.root);
+  const linking = createEntities(editor, editor.loadEntities);
+  parts.panels.append(noteBox, commentBox, skipping.root, asking.root, linking.root);
   return {
     comment: () => {
       commenting = true;
@@ -58,9 +60,11 @@ export function createFields(editor) {
     },
     skip: () => skipping.open(),
     ask: () => asking.open(),
+    entities: () => linking.open(),
     close: () => {
       commenting = false;
       noteBox.hidden = skipping.root.hidden = asking.root.hidden = true;
+      linking.close();
     },
     show: (state) => {
       commentBox.hidden = !(commenting || state.work.comment);
@@ -86,6 +90,7 @@ export function createCommands(editor) {
     comment: () => session.state && editor.fields.comment(),
     skip: () => session.state && editor.fields.skip(),
     ask: () => session.state && editor.fields.ask(),
+    entities: () => session.state?.rules.linking && editor.fields.entities(),
     help: () => {
       parts.help.hidden = !parts.help.hidden;
       if (!parts.help.hidden) parts.help.scrollIntoView({ block: "nearest" });

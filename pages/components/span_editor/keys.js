@@ -18,6 +18,7 @@ const SIGNS = {
   "?": { ui: "help" },
   "!": { do: "flag" },
   "=": { do: "link" },
+  "@": { ui: "entities" },
   "*": { do: "example" },
   ":": { ui: "guidelines" },
   "+": { ui: "wider", by: 1 },
@@ -90,8 +91,8 @@ export function typeKeysOf(types, mode = "annotate") {
   return Object.fromEntries(keyed.map((type) => [type.key.toLowerCase(), type.name]));
 }
 
-/** The rows of the key help for a mode; `floor` is the least probability that *Accept all* takes. */
-export function helpRows(mode, floor = 0) {
+/** The rows of the key help for a mode; `linking` is whether spans are linked, `floor` is the least probability that *Accept all* takes. */
+export function helpRows(mode, floor = 0, linking = false) {
   const from = floor > 0 ? ` of ${Math.round(100 * floor)} % or more; the others stay open` : "";
   const rows = [
     ["← →", "move by token", "all"],
@@ -108,6 +109,7 @@ export function helpRows(mode, floor = 0) {
     ["Backspace", "remove the span or suggestion", "edit"],
     ["; hint hint", "select from one hinted token to another, then a type", "edit"],
     ["=", "make the link under the cursor a span; elsewhere to the next link", "edit"],
+    ["@  digit", "link the span to a resource; 0: to none; @ again: to the first", "linking"],
     ["/", "find a type by name", "edit"],
     ["!", "flag annotator 1's span, with a note", "check"],
     ["!", "ask the annotators: both, or 1 or 2 of them", "adjudicate"],
@@ -122,6 +124,7 @@ export function helpRows(mode, floor = 0) {
     ["Shift + Enter", "back to the sentence submitted last, then to the one before it", "edit"],
     ["Esc", "close what is open; Tab then leaves the editor", "all"],
   ];
-  const wanted = { view: ["all"], annotate: ["all", "edit", "mark", "annotate"], check: ["all", "edit", "mark", "check"], adjudicate: ["all", "edit", "adjudicate"] };
+  const edits = linking ? ["edit", "linking"] : ["edit"];
+  const wanted = { view: ["all"], annotate: ["all", ...edits, "mark", "annotate"], check: ["all", ...edits, "mark", "check"], adjudicate: ["all", ...edits, "adjudicate"] };
   return rows.filter(([, , where]) => wanted[mode].includes(where)).map(([keys, text]) => ({ keys, text }));
 }

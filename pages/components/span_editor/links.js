@@ -2,6 +2,7 @@
 import { overlaps, sameBounds } from "./tokens.js";
 
 const LONE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g; // half a character has no bytes
+const UNSAFE = /[^A-Za-z0-9._~!$&'()*+,;=:@/\u00a0-\uffff-]/gu; // as the server writes DBpedia's addresses
 const RESOURCE = /^https?:\/\/dbpedia\.org\/resource\/(.+)$/;
 
 /** The page title that a link's target means: no fragment, no leading colon, first letter capital. */
@@ -20,6 +21,23 @@ export function titleOfResource(address) {
   } catch {
     return titleOf(name); // a percent sign of the title itself
   }
+}
+
+/** What to call a span's entity: a page title, the end of another address, or that there is none. */
+export function titleOfEntity(entity) {
+  if (!entity) return "not linked";
+  if (entity === "NIL") return "no resource (NIL)";
+  return titleOfResource(entity) ?? titleOf(entity.replace(/\/+$/, "").split(/[/#]/).pop()) ?? entity;
+}
+
+/** The entity that a typed text means: an address, a Wikidata number, NIL, or the DBpedia resource of a page title. */
+export function entityFrom(text) {
+  if (/^nil$/i.test(text)) return "NIL";
+  if (/^q[1-9]\d*$/i.test(text)) return `http://www.wikidata.org/entity/${text.toUpperCase()}`;
+  const page = /^https?:\/\/en\.(?:m\.)?wikipedia\.org\/wiki\/([^?#\s]+)/.exec(text)?.[1];
+  if (/^https?:\/\//.test(text) && !page) return text.replace(/\s/g, "%20");
+  const title = page ? titleOfResource(`http://dbpedia.org/resource/${page}`) : titleOf(text);
+  return `http://dbpedia.org/resource/${title.normalize("NFC").replaceAll(" ", "_").replace(UNSAFE, encodeURIComponent)}`;
 }
 
 /** Where a page can be read, and its resource looked at; made of the title alone. */

@@ -1,5 +1,5 @@
 // What is drawn on a sentence: spans, open suggestions, and the difference to annotator 1. Pure.
-import { inOrder, overlaps, sameBounds, sameSpan } from "./tokens.js";
+import { inOrder, overlaps, sameBounds, sameLinked, sameSpan } from "./tokens.js";
 
 /** Empty work, as the server stores it. */
 export function emptyWork() {
@@ -96,10 +96,11 @@ export function unconfirmed({ item, work, mode }) {
 export function changesOf(item, work) {
   const first = item.first ?? [];
   const out = first
-    .filter((one) => !work.spans.some((span) => sameSpan(span, one)))
+    .filter((one) => !work.spans.some((span) => sameLinked(span, one)))
     .map((one) => {
       const second = work.spans.find((span) => sameBounds(span, one)) ?? work.spans.find((span) => overlaps(span, one));
-      return { kind: !second ? "deleted" : sameBounds(second, one) ? "retyped" : "moved", first: one, second: second ?? null };
+      const kind = !second ? "deleted" : sameSpan(second, one) ? "relinked" : sameBounds(second, one) ? "retyped" : "moved";
+      return { kind, first: one, second: second ?? null };
     });
   const added = work.spans.filter((span) => !first.some((one) => overlaps(one, span)));
   out.push(...added.map((span) => ({ kind: "added", first: null, second: span })));

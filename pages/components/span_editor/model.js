@@ -1,9 +1,10 @@
 // The editor's state and its reducer: no DOM, no clock, no network.
 import { count, hintPages, jumpHints, overlaps, sameBounds, sameSpan, splitText, surfaceOf, inOrder } from "./tokens.js";
-import { kindIn, linkIn, nextLink, titleOf } from "./links.js";
+import { kindIn, linkIn, nextLink, titleOf, titleOfEntity } from "./links.js";
 import { alternatives, candidates, emptyWork, isProposed, marksOf, openCandidates, originOf, reasonsOf, unconfirmed, workFromStored } from "./marks.js";
 import { chooseUnit, initialAdjudication, nextUnit, removeOwnSpan, setOwnSpan, undecided, unitExtent, choiceOf } from "./adjudicate.js";
 import { isProposedElsewhere, withIdentical, withoutIdentical } from "./identical.js";
+import { nextUnlinked, unlinked, withEntity } from "./linking.js";
 
 const UNDO_STEPS = 200;
 const NO_RULES = { open: "ask", floor: 0 };
@@ -23,7 +24,7 @@ function firstWork(item, mode, stored) {
   if (mode === "adjudicate") return initialAdjudication(item);
   const split = splitText(item.text, item.tokens);
   if (mode === "check" && item.first) {
-    const kept = item.first.map(({ start, end, type }) => ({ start, end, type, surface: surfaceOf(split, start, end), origin: "kept" }));
+    const kept = item.first.map(({ start, end, type, entity = null }) => ({ start, end, type, surface: surfaceOf(split, start, end), origin: "kept", entity }));
     return { ...emptyWork(), spans: inOrder(kept) };
   }
   return emptyWork();
@@ -112,6 +113,8 @@ const ACTIONS = {
   accept: acceptFocused,
   acceptAll,
   identical: markIdentical,
+  entity: linkEntity,
+  toUnlinked,
   remove: removeFocused,
   restore: (state, { span }) => putBack(state, span),
   alternative: nextAlternative,
@@ -225,6 +228,22 @@ function markLink(state) {
   return unlessReplacing(here, { start: link.start, end: link.end, type: link.type }) ?? putSpan(here, link, link.type, false);
 }
 
+/** Link the span in focus to a resource, to `NIL` or (null) to nothing, and go on to the next that is not linked. */
+function linkEntity(state, { entity }) {
+  const mark = focusedMark(state);
+  const span = mark?.kind === "span" && state.work.spans.find((one) => sameSpan(one, mark));
+  if (!span) return say(state, "Only a span can be linked to a resource.");
+  const done = edit(state, withEntity(state.item, state.work, state.mode, span, entity), `${span.surface}: ${titleOfEntity(entity)}.`);
+  const next = entity && nextUnlinked(done.work, span.start);
+  return next ? focusRange(done, next) : focusRange(done, span);
+}
+
+function toUnlinked(state) {
+  const next = nextUnlinked(state.work, state.head);
+  if (next) return focusRange(state, next);
+  return say(state, state.work.spans.length ? "Every span is linked." : "There is no span to link.");
+}
+
 function toNextLink(state) {
   const link = nextLink(state.item, state.work.spans, state.head);
   if (!link) return say(state, state.item.links?.length ? "Every link here is a span." : "No links in this sentence.");
@@ -241,6 +260,7 @@ function putSpan(state, { start, end }, type, advance) {
   const span = { start, end, type, surface: words(state, { start, end }) };
   span.origin = originOf(reference(state), span, same);
   const before = state.work.spans.find((one) => sameBounds(one, span));
+  if (before?.entity) span.entity = before.entity;
   if (before?.type === type && isUnconfirmed(state, before)) return confirmSpan(state, before);
   if (before && before.type === type) return say(state, `${span.surface} is already ${typeTitle(state, type)}.`);
   const spans = inOrder([...state.work.spans.filter((one) => !overlaps(one, span)), span]);
@@ -477,6 +497,8 @@ function enterWithOpen(state) {
 function enterWith(state, work, opened) {
   const bare = state.mode !== "adjudicate" && !work.spans.length && !work.no_entities;
   if (bare && state.confirm !== "empty") return say({ ...state, confirm: "empty" }, "No entities? Enter again confirms, Esc goes back.");
+  const loose = state.rules.linking ? unlinked(work).length : 0;
+  if (loose && state.confirm !== "unlinked") return say({ ...state, confirm: "unlinked" }, `${count(loose, "span")} not linked: Enter again submits, @ links, Esc goes back.`);
   return submitted(state, work, opened);
 }
 

@@ -1,6 +1,6 @@
 // The quiet parts around the sentence: status, focus line, changes, comment, skip, help, conflict.
 import { count, overlaps, sameBounds, sameSpan, splitText, surfaceOf } from "./tokens.js";
-import { addressesOf, linkIn, titleOf, titleOfResource } from "./links.js";
+import { addressesOf, linkIn, titleOf, titleOfEntity, titleOfResource } from "./links.js";
 import { alternatives, candidates, changesOf, emptyWork, isProposed, unconfirmed } from "./marks.js";
 import { focusedMark, selectionOf, sourceWords, typeTitle } from "./model.js";
 import { reasonWords } from "./provenance.js";
@@ -32,10 +32,11 @@ export function focusLine(state, run) {
 /** The pages behind a link, and behind what a suggestion stands for, each to open in a new tab. */
 function pagesLine(state, mark, range, run) {
   const link = linkIn(state.item, range);
-  const titles = [link && titleOf(link.target), isProposed(mark) && titleOfResource(mark.entity)];
+  const titles = [link && titleOf(link.target), titleOfResource(mark?.entity)];
   const pages = [...new Set(titles)].filter(Boolean).map((title) =>
     h("span", { class: "quiet pages" }, h("span", { dir: "auto" }, title), ...addressesOf(title).map(anchor)));
   const marked = link && [mark, ...state.work.spans].some((one) => one && sameBounds(one, link));
+  if (mark?.entity && mark.kind === "span" && /^https?:/.test(mark.entity) && !titleOfResource(mark.entity)) pages.push(anchor({ name: titleOfEntity(mark.entity), address: mark.entity }));
   const open = link && !marked && state.mode !== "view";
   const words = link?.type ? `as ${typeTitle(state, link.type)}` : "choose its type";
   return [...pages, open && small(words, "=", () => run({ do: "link" }))];
@@ -62,13 +63,18 @@ function suggestionLine(state, mark, run) {
   ];
 }
 
+function linkWords(entity) {
+  return entity && entity !== "NIL" ? `linked to ${titleOfEntity(entity)}` : titleOfEntity(entity);
+}
+
 function spanLine(state, mark, run) {
   const first = state.mode === "check" && (state.item.first ?? []).find((one) => sameBounds(one, mark));
   const flag = state.work.flags.find((one) => sameSpan(one, mark));
   const source = candidates(state.item).find((one) => sameSpan(one, mark));
   const how = `${ORIGINS[mark.origin] ?? ""}${mark.origin === "accepted" && source ? ` from ${sourceWords(state, source.sources)}` : ""}`;
   return [
-    [typeTitle(state, mark.type), how].filter(Boolean).join(", "),
+    [typeTitle(state, mark.type), how, (state.rules.linking || mark.entity) && linkWords(mark.entity)].filter(Boolean).join(", "),
+    state.rules.linking && state.mode !== "view" && small(mark.entity ? "relink" : "link", "@", () => run({ ui: "entities" })),
     state.mode === "check" && unconfirmed(state).some((one) => sameSpan(one, mark)) && small("confirm", "Space", () => run({ do: "accept" })),
     flag && h("span", { class: "warn" }, flag.note ? `flagged: ${flag.note}` : "flagged"),
     first && state.mode === "check" && small(flag ? "unflag" : "flag", "!", () => run({ do: "flag" })),
@@ -88,7 +94,8 @@ function confirmLine(state) {
 /** Check mode: what annotator 2 changed, one line each, with a way back. */
 export function changeLines(state, run) {
   if (state.mode !== "check" || !state.item.first) return [];
-  const name = (span) => `${surfaceOf(state.split, span.start, span.end)} (${typeTitle(state, span.type)})`;
+  const linked = (span) => (state.rules.linking ? `, ${titleOfEntity(span.entity)}` : "");
+  const name = (span) => `${surfaceOf(state.split, span.start, span.end)} (${typeTitle(state, span.type)}${linked(span)})`;
   const flags = state.work.flags.filter((flag) => state.work.spans.some((span) => sameSpan(span, flag)));
   const lines = confirmLine(state);
   lines.push(...changesOf(state.item, state.work).map(({ kind, first, second }) =>
@@ -133,8 +140,8 @@ export function createSkip({ skip, close }) {
 }
 
 /** The key help, drawn for a mode. */
-export function drawHelp(root, mode, floor) {
-  const rows = helpRows(mode, floor).map(({ keys, text }) => [h("dt", {}, ...keys.split(/\s{2,}/).map(keycap)), h("dd", {}, text)]);
+export function drawHelp(root, mode, floor, linking) {
+  const rows = helpRows(mode, floor, linking).map(({ keys, text }) => [h("dt", {}, ...keys.split(/\s{2,}/).map(keycap)), h("dd", {}, text)]);
   const colours = "A dashed mark is a suggestion, a filled one is decided. A dotted line in a type's colour is a hint, too uncertain to need a decision: Tab goes to it, Space accepts it. A grey dotted line is a Wikipedia link.";
   replace(root, h("dl", {}, ...rows.flat()), h("p", { class: "quiet" }, mode === "adjudicate" ? "Only what you decide here becomes gold." : colours));
 }
@@ -163,7 +170,7 @@ function whose(saved) {
   return `you in ${where}${time}`;
 }
 
-const DIFFERENCES = { added: "only in mine", deleted: "only in theirs", retyped: "retyped by mine", moved: "other bounds in mine" };
+const DIFFERENCES = { added: "only in mine", deleted: "only in theirs", retyped: "retyped by mine", relinked: "linked otherwise by mine", moved: "other bounds in mine" };
 const OTHER_PARTS = { comment: "comment", flags: "flags", decisions: "decisions", no_entities: "“no entities”", example: "example" };
 
 function differenceLines(mine, theirs, name) {

@@ -1,6 +1,7 @@
 // Draws the sentence: tokens, marks around them, the selection, jump hints, and the two annotators' lines.
 import { count, jumpHints, sameBounds, sameSpan } from "./tokens.js";
 import { isProposed, marksOf, reasonsOf, unconfirmed } from "./marks.js";
+import { titleOfEntity } from "./links.js";
 import { focusedMark, selectionOf, sourceWords, typeTitle } from "./model.js";
 import { choiceOf, unitExtent } from "./adjudicate.js";
 import { h } from "./dom.js";
@@ -93,7 +94,8 @@ export function markWords(mark, state) {
   if (mark.kind === "gone") return `deleted ${title}`;
   const flagged = state.work.flags.some((flag) => sameSpan(flag, mark));
   if (isWanted(state, mark)) return `${title}, to confirm: ${reasonsOf(state.item, mark).join(", ")}`;
-  return flagged ? `${title}, flagged` : mark.origin === "confirmed" ? `${title}, confirmed` : title;
+  const linked = state.rules.linking ? `, ${titleOfEntity(mark.entity)}` : "";
+  return (flagged ? `${title}, flagged` : mark.origin === "confirmed" ? `${title}, confirmed` : title) + linked;
 }
 
 function isWanted(state, mark) {
@@ -113,7 +115,8 @@ function captionWord(mark, state) {
   if (mark.kind === "gone") return `deleted: ${title}`;
   if (isProposed(mark)) return `${title}?`;
   if (isWanted(state, mark)) return `${title} ○`;
-  return mark.origin === "confirmed" && state.mode === "check" ? `${title} ✓` : title;
+  const linked = state.rules.linking && mark.entity ? " →" : "";
+  return (mark.origin === "confirmed" && state.mode === "check" ? `${title} ✓` : title) + linked;
 }
 
 function markNode(mark, inner, state, types) {

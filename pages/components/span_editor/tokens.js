@@ -50,6 +50,11 @@ export function sameSpan(a, b) {
   return sameBounds(a, b) && a.type === b.type;
 }
 
+/** The same span, linked to the same resource. */
+export function sameLinked(a, b) {
+  return sameSpan(a, b) && (a.entity ?? null) === (b.entity ?? null);
+}
+
 /** Spans in reading order. */
 export function inOrder(spans) {
   return [...spans].sort((a, b) => a.start - b.start || a.end - b.end);

@@ -1,17 +1,18 @@
 // The list of units under adjudication: each disagreement with its word and colour, and the choices.
 import { surfaceOf } from "./tokens.js";
 import { choiceOf, undecided } from "./adjudicate.js";
+import { titleOfEntity } from "./links.js";
 import { typeTitle } from "./model.js";
 import { agreed, colourOf, kindClass } from "./sentence.js";
 import { button, h, keycap, replace, setText } from "./dom.js";
 
 export const KIND_WORDS = {
-  agree: "agree", flagged: "flagged", boundary: "boundary", type: "type", "boundary+type": "boundary and type",
+  agree: "agree", flagged: "flagged", boundary: "boundary", type: "type", "boundary+type": "boundary and type", entity: "entity",
   missing: "missing", extra: "extra",
 };
 export const KIND_HELP = {
   agree: "both gave the same span", flagged: "annotator 2 doubts it", boundary: "same type, other tokens", type: "same tokens, other type",
-  "boundary+type": "other tokens and other type", missing: "only annotator 2 has it", extra: "only annotator 1 has it",
+  "boundary+type": "other tokens and other type", entity: "same span, other resource", missing: "only annotator 2 has it", extra: "only annotator 1 has it",
 };
 
 /** The list on `root`; calls `choose(unit, choice)` and `focus(unit)`. */
@@ -24,7 +25,7 @@ export function createUnits(root, { choose, focus }) {
     const span = unit[name];
     const chosen = choiceOf(state.work, index) === name;
     if (!span) return h("span", { class: "choice absent" }, keycap(key), "–");
-    const label = [keycap(key), surfaceOf(state.split, span.start, span.end), h("span", { class: "kind-type" }, typeTitle(state, span.type))];
+    const label = [keycap(key), surfaceOf(state.split, span.start, span.end), h("span", { class: "kind-type" }, typeTitle(state, span.type)), unit.kind === "entity" && h("span", { class: "kind-type" }, titleOfEntity(span.entity))];
     const props = { class: `choice ${colourOf(types, span.type)}`, "aria-pressed": String(chosen), tabindex: "-1", press: () => choose(index, name) };
     return button("", props, ...label);
   }

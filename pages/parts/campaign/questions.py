@@ -12,6 +12,7 @@ from pages.components.marked_text import as_text
 from workbench.accounts.actors import Actor
 from workbench.campaigns.campaigns import CampaignView
 from workbench.labelling import adjudication
+from workbench.reports import linking
 from workbench.reports.overview import Overview
 
 _ONE_DECIMAL = st.column_config.NumberColumn(format="%.1f")
@@ -127,12 +128,31 @@ def agreement_view(actor: Actor, campaign: CampaignView, found: Overview, report
         ]
     )
     st.dataframe(report.table(table), hide_index=True)
+    _draw_linking(actor, campaign, report)
     looked = found.looked
     if looked.spans:
         line = (
             f"In the other checks annotator 2 saw {looked.spans} spans: confirmed {looked.confirmed} one by one, "
             f"changed {looked.changed}, flagged {looked.flagged}, and sent {looked.left} on with their sentence."
         )
+        st.caption(report.text(line, caption=True))
+
+
+def _draw_linking(actor: Actor, campaign: CampaignView, report: HtmlReport) -> None:
+    """Say how far the annotators agree on links, and how often the first candidate is right."""
+    state = linking.linking(shell.store(), actor, campaign.id)
+    if state is None:
+        return
+    open_ = state.spans - state.linked - state.nil
+    lines = [
+        f"Links: {state.linked} of {state.spans} gold spans name a resource, {state.nil} name none (NIL), {open_} are "
+        f"not linked. In blind checks the annotators agree on {_share(state.agreed, state.compared)} of the "
+        f"{state.compared} links of spans that both have.",
+        f"Candidates: gold's resource is the first one for {_share(state.first, state.asked)}, and offered for "
+        f"{_share(state.offered, state.asked)}, of the newest {state.asked} linked gold spans, by links, gazetteers, "
+        "type and context alone.",
+    ]
+    for line in lines:
         st.caption(report.text(line, caption=True))
 
 

@@ -42,7 +42,12 @@ def labelling_screen(
             "user": actor.id,
             "campaign": campaign.id,
             "mode": stage,
-            "rules": {"open": campaign.open_at_submit, "floor": campaign.accept_from, "sources": source_kinds()},
+            "rules": {
+                "open": campaign.open_at_submit,
+                "floor": campaign.accept_from,
+                "linking": campaign.linking,
+                "sources": source_kinds(),
+            },
             "empty": empty,
             "url": address(campaign.id, stage),
             "token": form_token(shell.session_token()),

@@ -182,7 +182,7 @@ def test_handout_shows_a_check_the_first_spans_unless_blind(
     tab = Tab(store, people["ann2"], campaign, "check")
     item = tab.items(1)[0]
     assert item["blind"] is blind and item["suggestions"] == []
-    assert item["first"] == (None if blind else [{"start": 0, "end": 2, "type": "band"}])
+    assert item["first"] == (None if blind else [{"start": 0, "end": 2, "type": "band", "entity": None}])
     assert item["notes"] == ([] if blind else [{"who": "annotator 1", "text": "sure"}])
     flag = {"flags": [{"start": 0, "end": 2, "type": "band", "note": "?"}]}
     assert bool(tab.do("submit", item, [(0, 2, "musicalartist")], parts=flag).rejections) is blind
