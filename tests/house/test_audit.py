@@ -11,6 +11,8 @@ from tests.support.paths import ROOT
 WRITES = {"write", "standing_still"}
 RECORDS = {"record", "record_alone"}
 NONE_NEEDED = {
+    "accounts/sign_in.py attempt_by_provider": "counts attempts; the sign-in is recorded",
+    "accounts/sign_in.py attempt_settled": "counts attempts; the sign-in is recorded",
     "backups/checking.py fill_from_rows": "fills a temporary store",
     "backups/restoring.py _hand_over": "copies a store that the restoring was recorded in",
     "campaigns/campaigns.py choose_campaign": "where a person works next",
@@ -43,6 +45,8 @@ NONE_NEEDED = {
     "suggestions/asking_outside.py _write": "chunks of `ask`, which records at its end",
     "suggestions/asking_outside.py reserve": "a counter of a budget",
     "suggestions/asking_outside.py settle": "a counter of a budget",
+    "webhooks/sending.py _claim": "deliveries, which the log of the webhook keeps",
+    "webhooks/sending.py _tidy": "deliveries, which the log of the webhook keeps",
     "suggestions/preannotating.py put_many": "a cache of answers",
     "suggestions/preannotating.py _write": "chunks of `preannotate`, which records at its end",
 }

@@ -18,6 +18,7 @@ from db.accounts.identity_tables import Identity
 from db.engine import Session, Store
 from db.tables import User
 from db.types import now
+from workbench.accounts import audit
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.oidc.arrivals import Arrival
 from workbench.accounts.oidc.id_tokens import LogoutNotice
@@ -75,6 +76,7 @@ def sign_in_by_provider(
         _take_role(session, identity, settings, arrival)
         if user.active:
             signed_in = open_session(session, user, hours=hours, old_token=old_token)
+            audit.record(session, signed_in.actor, "sign_in", ("account", user.name), issuer=arrival.issuer)
             identity_rows.open_provider_session(
                 session,
                 token_hash=token_hash(signed_in.token),
@@ -84,6 +86,7 @@ def sign_in_by_provider(
             )
             return signed_in
         waits, name = identity.waits_since is not None, user.name
+        audit.record(session, None, "fail_sign_in", ("account", name), issuer=arrival.issuer, waits=waits)
     if waits:
         raise NotAllowed(f"Your account {name!r} is here, and an admin has to let you in. Then sign in again.")
     raise NotAllowed(f"Your account {name!r} is closed; an admin can open it again.")
@@ -197,13 +200,14 @@ def let_in(store: Store, actor: Actor, user_id: int, role: str) -> None:
     if role not in EVERYONE:
         raise InvalidAccount(f"There is no role {role!r}; the roles are {', '.join(EVERYONE)}.")
     with store.write() as session:
-        fresh(session, actor, "admin")
+        current = fresh(session, actor, "admin")
         waiting = [each for each in identity_rows.of_user(session, user_id) if each.waits_since is not None]
         if not waiting:
             raise Conflict(f"Account number {user_id} does not wait to be let in; look at the list again.")
         user = waiting[0].user
         user.active, user.role = True, role
         identity_rows.end_waiting(session, user_id)
+        audit.record(session, current, "let_in", ("account", user.name), role=role)
 
 
 def link_identity(store: Store, actor: Actor, user_id: int, *, issuer: str, subject: str) -> None:
@@ -217,11 +221,12 @@ def link_identity(store: Store, actor: Actor, user_id: int, *, issuer: str, subj
     if not issuer.startswith(("https://", "http://")) or not issuer.isprintable() or not is_storable(issuer):
         raise BadInput(f"The issuer is {issuer!r}; give the provider's URL as its settings have it.")
     with store.write() as session:
-        fresh(session, actor, "admin")
+        current = fresh(session, actor, "admin")
         user = people_rows.find(session, user_id)
         if user is None:
             raise NotFound(f"There is no account number {user_id}.")
         identity = identity_rows.find(session, issuer=issuer, subject=subject)
+        audit.record(session, current, "link_identity", ("account", user.name), issuer=issuer, subject=subject)
         if identity is None:
             _added(session, user.id, Arrival(issuer, subject, "", ""))
             return
@@ -245,6 +250,8 @@ def link_own(store: Store, actor: Actor, arrival: Arrival) -> None:
         known = identity_rows.find(session, issuer=arrival.issuer, subject=arrival.subject)
         if known is None:
             _added(session, person.id, arrival)
+            about = {"issuer": arrival.issuer, "subject": arrival.subject}
+            audit.record(session, person, "link_identity", ("account", person.name), **about)
         elif known.user_id != person.id:
             raise Conflict("This identity belongs to another account here; an admin can link it to yours, on People.")
 
@@ -264,6 +271,8 @@ def unlink_identity(store: Store, actor: Actor, identity_id: int) -> None:
             raise Conflict(
                 f"Nobody could sign in to {user.name!r} any more: it has no password; an admin can give it one first."
             )
+        about = {"issuer": identity.issuer, "subject": identity.subject}
+        audit.record(session, person, "unlink_identity", ("account", user.name), **about)
         identity_rows.remove(session, identity)
 
 
@@ -283,7 +292,9 @@ def end_sessions(store: Store, notice: LogoutNotice) -> int:
                 return 0
             identity_id = identity.id
         before = notice.made_at + _SAME_SECOND
-        return identity_rows.revoke_sessions(session, identity_id=identity_id, sid=notice.sid, before=before)
+        ended = identity_rows.revoke_sessions(session, identity_id=identity_id, sid=notice.sid, before=before)
+        audit.record(session, None, "end_sessions", ("issuer", notice.issuer), subject=notice.subject, sessions=ended)
+        return ended
 
 
 def _view(identity: Identity) -> IdentityView:

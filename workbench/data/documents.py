@@ -23,6 +23,7 @@ from db.documents import rows
 from db.documents.rows import Step
 from db.engine import Session, Store
 from db.tables import Campaign
+from workbench.accounts import audit
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import EVERYONE, KEEPERS, LABELLERS, OVERSEERS
@@ -135,10 +136,13 @@ def remove_document(store: Store, actor: Actor, campaign_id: int, document_id: i
     """Delete a document that nobody has begun to work on; raise Conflict for any other. For researchers and admins."""
     require(actor, *KEEPERS)
     with store.write() as session:
-        _, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        current, campaign = enter(session, actor, campaign_id, *KEEPERS)
         refuse_archived(campaign)
         document = document_in(session, campaign, document_id)
         _refuse_begun(session, campaign, document, "deleted")
+        audit.record(
+            session, current, "remove_document", ("document", document.name), campaign_id, sentences=len(document.ids)
+        )
         rows.remove(session, document.ids)
 
 
@@ -167,6 +171,7 @@ def give_gold(
         _refuse_begun(session, campaign, document, "given gold")
         labelled = [LabelledSentence(*pair) for pair in zip(document.sentences, spans, strict=True)]
         make_gold(session, current, campaign, dict(zip(document.ids, labelled, strict=True)))
+        audit.record(session, current, "give_gold", ("document", document.name), campaign_id, sentences=len(labelled))
 
 
 def document_in(session: Session, campaign: Campaign, document_id: int) -> Document:

@@ -12,6 +12,7 @@ from crossner_core.schema import Sentence, Span
 from db import annotation_rows, task_rows
 from db.engine import Session, Store
 from db.tables import Annotation, Campaign, Task
+from workbench.accounts import audit
 from workbench.accounts.access import enter, enter_alone, refuse_archived
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import LABELLERS
@@ -48,6 +49,8 @@ def work_on_document(
         refuse_archived(campaign)
         for id, sentence, given in zip(document.ids, document.sentences, spans, strict=True):
             _write(session, campaign, current, id, _work(sentence, given), is_complete=is_complete)
+        about = ("document", document.name)
+        audit.record(session, current, "work_on_document", about, campaign_id, is_complete=is_complete)
 
 
 def set_document_state(store: Store, actor: Actor, campaign_id: int, document_id: int, *, is_complete: bool) -> None:
@@ -70,6 +73,8 @@ def set_document_state(store: Store, actor: Actor, campaign_id: int, document_id
                 _write(session, campaign, current, id, work, is_complete=True)
             elif not is_complete and mine.state == "submitted":
                 steps.take_up(session, campaign, current, mine.task)
+        about = ("document", document.name)
+        audit.record(session, current, "set_document_state", about, campaign_id, is_complete=is_complete)
 
 
 def _mine(session: Session, actor: Actor, sentence_id: int) -> Annotation | None:

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from crossner_core.errors import BadInput, Conflict, NotFound
 from db.engine import Session, Store
@@ -13,6 +14,7 @@ from db.programs import webhook_rows
 from db.programs.webhook_tables import DELIVERY_STATES, Delivery, Webhook
 from db.tables import Campaign
 from db.types import now
+from workbench.accounts import audit
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
@@ -94,6 +96,7 @@ def make_webhook(store: Store, actor: Actor, campaign_id: int, *, url: str, even
         row = webhook_rows.add(
             session, campaign_id=campaign_id, url=address, events=wanted, secret=secret, created_by=current.id
         )
+        audit.record(session, current, "make_webhook", _about(row), campaign_id, events=wanted, host=_host(address))
         return NewSecret(secret, _one_view(session, campaign_id, row.id))
 
 
@@ -118,8 +121,9 @@ def change_webhook(
             url = _find(session, campaign_id, webhook_id).url
     address = None if url is None else _checked_url(store, actor, campaign_id, url)
     with store.write() as session:
-        _open_campaign(session, actor, campaign_id)
+        current, _ = _open_campaign(session, actor, campaign_id)
         row = _find(session, campaign_id, webhook_id)
+        before = _recorded(row)
         if address is not None:
             row.url = address
         if wanted is not None:
@@ -130,6 +134,8 @@ def change_webhook(
         if active is False and row.active:
             webhook_rows.switch_off(session, webhook_id, _BY_PERSON)
             session.expire_all()
+        now_is = _recorded(_find(session, campaign_id, webhook_id))
+        audit.record(session, current, "change_webhook", _about(row), campaign_id, **audit.changed(before, now_is))
         return _one_view(session, campaign_id, webhook_id)
 
 
@@ -137,8 +143,10 @@ def remove_webhook(store: Store, actor: Actor, campaign_id: int, webhook_id: int
     """Delete a webhook with its log; nothing more is sent to it, but for what is on its way at this moment."""
     require(actor, *KEEPERS)
     with store.write() as session:
-        enter(session, actor, campaign_id, *KEEPERS)
-        webhook_rows.remove(session, _find(session, campaign_id, webhook_id))
+        current, _ = enter(session, actor, campaign_id, *KEEPERS)
+        row = _find(session, campaign_id, webhook_id)
+        audit.record(session, current, "remove_webhook", _about(row), campaign_id, host=_host(row.url))
+        webhook_rows.remove(session, row)
 
 
 def renew_secret(store: Store, actor: Actor, campaign_id: int, webhook_id: int) -> NewSecret:
@@ -146,8 +154,10 @@ def renew_secret(store: Store, actor: Actor, campaign_id: int, webhook_id: int) 
     require(actor, *KEEPERS)
     secret = signing.new_secret()
     with store.write() as session:
-        _open_campaign(session, actor, campaign_id)
-        _find(session, campaign_id, webhook_id).secret = secret
+        current, _ = _open_campaign(session, actor, campaign_id)
+        row = _find(session, campaign_id, webhook_id)
+        row.secret = secret
+        audit.record(session, current, "renew_webhook_secret", _about(row), campaign_id)
         session.flush()
         return NewSecret(secret, _one_view(session, campaign_id, webhook_id))
 
@@ -186,7 +196,7 @@ def redeliver(store: Store, actor: Actor, campaign_id: int, delivery_id: int) ->
     """
     require(actor, *KEEPERS)
     with store.write() as session:
-        _open_campaign(session, actor, campaign_id)
+        current, _ = _open_campaign(session, actor, campaign_id)
         pair = webhook_rows.find_delivery(session, campaign_id, delivery_id)
         if pair is None:
             raise NotFound(f"There is no delivery {delivery_id} in this campaign; the log lists those of 30 days.")
@@ -196,6 +206,7 @@ def redeliver(store: Store, actor: Actor, campaign_id: int, delivery_id: int) ->
             raise Conflict(f"Delivery {delivery_id} is being sent at this moment; look at the log again in a minute.")
         row.state, row.attempts, row.next_at, row.finished_at, row.claimed_until = "waiting", 0, now(), None, None
         session.flush()
+        audit.record(session, current, "redeliver", ("delivery", row.id), campaign_id, webhook=webhook.id)
         return _delivery(row)
 
 
@@ -203,9 +214,10 @@ def send_test(store: Store, actor: Actor, campaign_id: int, webhook_id: int) -> 
     """Have the worker send a test event to a webhook; the log shows what becomes of it."""
     require(actor, *KEEPERS)
     with store.write() as session:
-        _open_campaign(session, actor, campaign_id)
+        current, _ = _open_campaign(session, actor, campaign_id)
         webhook = _find(session, campaign_id, webhook_id)
         _refuse_off(webhook)
+        audit.record(session, current, "test_webhook", _about(webhook), campaign_id)
         return _delivery(test_event(session, webhook))
 
 
@@ -213,6 +225,19 @@ def _open_campaign(session: Session, actor: Actor, campaign_id: int) -> tuple[Ac
     current, campaign = enter(session, actor, campaign_id, *KEEPERS)
     refuse_archived(campaign)
     return current, campaign
+
+
+def _about(webhook: Webhook) -> tuple[str, object]:
+    return ("webhook", webhook.id)
+
+
+def _host(url: str) -> str:
+    """Return what the audit trail says of an address: its path may hold a receiver's secret."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
+def _recorded(webhook: Webhook) -> dict[str, Any]:
+    return {"host": _host(webhook.url), "events": list(webhook.events), "active": webhook.active}
 
 
 def _checked_url(store: Store, actor: Actor, campaign_id: int, url: str) -> str:
