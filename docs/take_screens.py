@@ -116,6 +116,7 @@ SHOTS = (
     Shot("studies", "rosa", "/studies", height=1300, wait=".study table"),
     Shot("studies_run", "rosa", "/studies", height=860, view="Run"),
     Shot("people", "ada", "/people", height=600),
+    Shot("audit", "ada", "/audit"),
     Shot("doctor", "ada", "/doctor", height=1060),
     Shot("campaigns", "ada", "/campaigns"),
     Shot("account", "ann", "/account", height=660),

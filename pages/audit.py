@@ -77,7 +77,7 @@ def _midnight(day: dt.date) -> dt.datetime:
 def _row(entry: Entry) -> dict[str, str]:
     gone = f"{entry.campaign_id}, deleted" if entry.campaign_id is not None else ""
     return {
-        "When (UTC)": f"{entry.at:%Y-%m-%d %H:%M:%S}",
+        "When (UTC)": f"{entry.done_at:%Y-%m-%d %H:%M:%S}",
         "Who": entry.actor or "nobody signed in",
         "By": entry.via if entry.token_id is None else f"{entry.via}, token {entry.token_id}",
         "Action": entry.action.replace("_", " "),

@@ -35,7 +35,7 @@ class Wanted:
 class Place:
     """Where an entry stands: newest first; of the same moment, entries before submitted work, then by number."""
 
-    at: dt.datetime
+    moment: dt.datetime
     is_entry: bool
     number: int
 
@@ -64,7 +64,7 @@ def add(session: Session, **values: Any) -> None:
 
 def forget(session: Session, before: dt.datetime) -> int:
     """Delete the entries of before a time; return how many."""
-    gone = session.execute(sa.delete(AuditEntry).where(AuditEntry.at < before))
+    gone = session.execute(sa.delete(AuditEntry).where(AuditEntry.done_at < before))
     return int(gone.rowcount)  # type: ignore[attr-defined]
 
 
@@ -78,17 +78,17 @@ def search(session: Session, wanted: Wanted, *, after: Place | None, limit: int)
     lines = _entries(session, wanted, after, limit)
     if wanted.action in (None, SUBMIT):
         lines += _submitted(session, wanted, after, limit)
-    lines.sort(key=lambda line: (line.place.at, line.place.is_entry, line.place.number), reverse=True)
+    lines.sort(key=lambda line: (line.place.moment, line.place.is_entry, line.place.number), reverse=True)
     return lines[:limit]
 
 
-_CAMPAIGN = sa.and_(Campaign.id == AuditEntry.campaign_id, AuditEntry.at >= Campaign.created_at)
+_CAMPAIGN = sa.and_(Campaign.id == AuditEntry.campaign_id, AuditEntry.done_at >= Campaign.created_at)
 """SQLite gives the number of a deleted campaign again: its entries are not the new one's."""
 
 
 def _entries(session: Session, wanted: Wanted, after: Place | None, limit: int) -> list[Line]:
     query = sa.select(AuditEntry, Campaign.name).join(Campaign, _CAMPAIGN, isouter=wanted.every)
-    query = query.where(*_times(AuditEntry.at, wanted))
+    query = query.where(*_times(AuditEntry.done_at, wanted))
     if wanted.actor is not None:
         query = query.where(AuditEntry.actor_name == wanted.actor)
     if wanted.action is not None:
@@ -101,11 +101,13 @@ def _entries(session: Session, wanted: Wanted, after: Place | None, limit: int) 
         query = query.where(_contains(columns, wanted.text))
     if after is not None:
         rest = AuditEntry.id < after.number if after.is_entry else sa.false()
-        query = query.where(sa.or_(AuditEntry.at < after.at, sa.and_(AuditEntry.at == after.at, rest)))
-    rows = session.execute(query.order_by(AuditEntry.at.desc(), AuditEntry.id.desc()).limit(limit))
+        query = query.where(
+            sa.or_(AuditEntry.done_at < after.moment, sa.and_(AuditEntry.done_at == after.moment, rest))
+        )
+    rows = session.execute(query.order_by(AuditEntry.done_at.desc(), AuditEntry.id.desc()).limit(limit))
     return [
         Line(
-            Place(row.at, True, row.id), row.actor_id, row.actor_name, row.via, row.token_id, row.action,
+            Place(row.done_at, True, row.id), row.actor_id, row.actor_name, row.via, row.token_id, row.action,
             row.campaign_id, name, row.subject_kind, row.subject, row.details,
         )
         for row, name in rows
@@ -136,14 +138,17 @@ def _submitted(session: Session, wanted: Wanted, after: Place | None, limit: int
         )
     if after is not None:
         rest = sa.true() if after.is_entry else version.id < after.number
-        query = query.where(sa.or_(version.submitted_at < after.at, sa.and_(version.submitted_at == after.at, rest)))
+        query = query.where(
+            sa.or_(version.submitted_at < after.moment, sa.and_(version.submitted_at == after.moment, rest))
+        )
     rows = session.execute(query.order_by(version.submitted_at.desc(), version.id.desc()).limit(limit))
     return [
         Line(
-            Place(at, False, number), user_id, name, "page", None, SUBMIT, campaign_id, campaign, "sentence", sentence,
+            Place(moment, False, number), user_id, name, "page", None, SUBMIT, campaign_id, campaign,
+            "sentence", sentence,
             f'{{"stage": "{stage}", "annotation": {annotation}, "revision": {revision}}}',
         )
-        for number, at, revision, annotation, user_id, name, campaign_id, campaign, stage, sentence in rows
+        for number, moment, revision, annotation, user_id, name, campaign_id, campaign, stage, sentence in rows
     ]  # fmt: skip
 
 

@@ -19,12 +19,12 @@ class AuditEntry(Base):
     __tablename__ = "audit_entry"
     __table_args__ = (
         one_of("via", WAYS, "via"),
-        sa.Index("ix_audit_entry_campaign", "campaign_id", "at"),
+        sa.Index("ix_audit_entry_campaign", "campaign_id", "done_at"),
         {"sqlite_autoincrement": True},  # the number of an entry is never given again
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    at: Mapped[dt.datetime] = mapped_column(default=now, index=True)
+    done_at: Mapped[dt.datetime] = mapped_column(default=now, index=True)
     actor_id: Mapped[int | None]
     """None for the workbench itself, and for somebody who was not signed in."""
     actor_name: Mapped[str]

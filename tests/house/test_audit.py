@@ -16,6 +16,7 @@ NONE_NEEDED = {
     "backups/checking.py fill_from_rows": "fills a temporary store",
     "backups/restoring.py _hand_over": "copies a store that the restoring was recorded in",
     "campaigns/campaigns.py choose_campaign": "where a person works next",
+    "data/staging.py import_apart": "`add`, which it calls, records",
     "http/api/replays.py begin": "what was answered to a request, which is recorded itself",
     "http/api/replays.py keep": "what was answered to a request, which is recorded itself",
     "http/api/replays.py free": "what was answered to a request, which is recorded itself",

@@ -54,7 +54,7 @@ def audit(
     part = audit_trail.search(store, actor, asked, limit=limit)
     rows = [
         (
-            f"{entry.at:%Y-%m-%d %H:%M:%S}",
+            f"{entry.done_at:%Y-%m-%d %H:%M:%S}",
             entry.actor or "nobody",
             entry.via,
             entry.action,

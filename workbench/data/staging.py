@@ -23,6 +23,7 @@ from crossner_core.formats.source import OnDisk
 from crossner_core.schema import FileLayout, LabelledSentence, Link, Sentence, SentenceLayout, Span, Token
 from db import job_rows
 from db.engine import Session, Store
+from workbench.accounts import audit
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
@@ -169,9 +170,12 @@ def add(
 ) -> campaign_sentences.ImportReport:
     """Add staged sentences in a transaction, for somebody who may."""
     current, campaign = enter(session, actor, campaign_id, *KEEPERS)
-    return campaign_sentences.append(
+    report = campaign_sentences.append(
         session, current, campaign, staged.rows(), split=split, annotation=exchange.stored_as(annotation)
     )
+    counts = {"added": report.added, "duplicates": report.duplicates, "gold": report.gold}
+    audit.record(session, current, "add_sentences", ("campaign", campaign.name), campaign.id, split=split, **counts)
+    return report
 
 
 def start_import(

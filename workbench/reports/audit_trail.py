@@ -26,7 +26,18 @@ FORMATS = ("csv", "jsonl")
 MOST_IN_PAGE = 500
 MOST_CHARACTERS = 200
 MOST_EXPORTED = 1_000_000
-COLUMNS = ("at", "actor", "via", "token_id", "action", "campaign_id", "campaign", "subject_kind", "subject", "details")
+COLUMNS = (
+    "done_at",
+    "actor",
+    "via",
+    "token_id",
+    "action",
+    "campaign_id",
+    "campaign",
+    "subject_kind",
+    "subject",
+    "details",
+)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _CURSOR = re.compile(r"(\d{1,17})([es])(\d{1,18})", re.ASCII)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -54,7 +65,7 @@ class Entry:
     """Something somebody did; `id` is never given to another entry."""
 
     id: str
-    at: dt.datetime
+    done_at: dt.datetime
     actor: str
     """The account's name as it was, `system` for the workbench itself, empty for somebody not signed in."""
     via: str
@@ -177,7 +188,7 @@ def _aware(moment: dt.datetime) -> dt.datetime:
 def _entry(line: Line) -> Entry:
     return Entry(
         id=f"{'entry' if line.place.is_entry else 'version'}-{line.place.number}",
-        at=line.place.at,
+        done_at=line.place.moment,
         actor=line.actor_name,
         via=line.via,
         token_id=line.token_id,
@@ -191,7 +202,7 @@ def _entry(line: Line) -> Entry:
 
 
 def _cursor(place: Place) -> str:
-    micros = (place.at - _EPOCH) // dt.timedelta(microseconds=1)
+    micros = (place.moment - _EPOCH) // dt.timedelta(microseconds=1)
     return f"{micros}{'e' if place.is_entry else 's'}{place.number}"
 
 
@@ -200,14 +211,14 @@ def _place(cursor: str) -> Place:
     try:
         if matched is None:
             raise ValueError
-        at = _EPOCH + dt.timedelta(microseconds=int(matched[1]))
+        moment = _EPOCH + dt.timedelta(microseconds=int(matched[1]))
     except (ValueError, OverflowError) as error:
         raise BadInput(f"{cursor[:60]!r} is no cursor; take `next` of the part before, or leave it out.") from error
-    return Place(at, matched[2] == "e", min(int(matched[3]), 2**31 - 1))
+    return Place(moment, matched[2] == "e", min(int(matched[3]), 2**31 - 1))
 
 
 def _values(entry: Entry) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in COLUMNS} | {"at": entry.at.isoformat()}
+    return {name: getattr(entry, name) for name in COLUMNS} | {"done_at": entry.done_at.isoformat()}
 
 
 def _json_lines(entries: list[Entry]) -> bytes:

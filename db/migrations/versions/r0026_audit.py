@@ -16,7 +16,7 @@ depends_on = None
 def upgrade() -> None:
     op.create_table('audit_entry',
     sa.Column('id', sa.Integer(), nullable=False),
-    sa.Column('at', db.types.UtcTime(timezone=True), nullable=False),
+    sa.Column('done_at', db.types.UtcTime(timezone=True), nullable=False),
     sa.Column('actor_id', sa.Integer(), nullable=True),
     sa.Column('actor_name', sa.Text(), nullable=False),
     sa.Column('via', sa.Text(), nullable=False),
@@ -31,8 +31,8 @@ def upgrade() -> None:
     sqlite_autoincrement=True
     )
     with op.batch_alter_table('audit_entry', schema=None) as batch_op:
-        batch_op.create_index(batch_op.f('ix_audit_entry_at'), ['at'], unique=False)
-        batch_op.create_index('ix_audit_entry_campaign', ['campaign_id', 'at'], unique=False)
+        batch_op.create_index(batch_op.f('ix_audit_entry_done_at'), ['done_at'], unique=False)
+        batch_op.create_index('ix_audit_entry_campaign', ['campaign_id', 'done_at'], unique=False)
 
     with op.batch_alter_table('annotation_version', schema=None) as batch_op:
         batch_op.create_index(batch_op.f('ix_annotation_version_submitted_at'), ['submitted_at'], unique=False)
@@ -45,6 +45,6 @@ def downgrade() -> None:
 
     with op.batch_alter_table('audit_entry', schema=None) as batch_op:
         batch_op.drop_index('ix_audit_entry_campaign')
-        batch_op.drop_index(batch_op.f('ix_audit_entry_at'))
+        batch_op.drop_index(batch_op.f('ix_audit_entry_done_at'))
 
     op.drop_table('audit_entry')

@@ -23,6 +23,7 @@ from db.migrate import migrate
 from tests.support.api import secret_of, settings_for
 from tests.support.authorisation import OWN_DOMAIN, PASSWORD, scene_in
 from tests.support.builders import Tab, make_campaign, make_gold, make_people
+from tests.support.postgres import either_store
 from tests.support.screens import open_screen
 from workbench import cli, out_of_process
 from workbench.accounts import accounts, audit, passwords, sign_in, tokens, ways
@@ -35,6 +36,8 @@ from workbench.jobs import queue
 from workbench.jobs.worker import Worker
 from workbench.reports import audit_trail
 from workbench.reports.audit_trail import Entry
+
+__all__ = ["either_store"]
 
 People = dict[str, Actor]
 
@@ -88,6 +91,10 @@ def test_a_call_of_the_api_names_its_token(store: Store, people: People, tmp_pat
         assert (entry.actor, entry.via, entry.token_id) == ("res", "api", token.id)
         uses = entries(store, people, action="use_token")
         assert [(use.via, use.token_id, use.actor) for use in uses] == [("api", token.id, "res")]
+        layer = client.get(f"/api/v1/campaigns/{campaign}/layers/gold", headers=headers, params={"limit": 2})
+        assert len(layer.json()["items"]) == 2
+        taken = newest(store, people, "read_layer")
+        assert (taken.via, taken.subject, taken.details["sentences"]) == ("api", "gold", 2)
         answer = client.get("/api/v1/audit", headers=headers, params={"action": "freeze", "limit": 1}).json()
         assert [item["id"] for item in answer["items"]] == [entry.id] and answer["next"] is None
         assert client.get("/api/v1/audit", headers=headers, params={"action": "bake"}).status_code == 400
@@ -207,16 +214,20 @@ def test_submits_are_read_from_the_versions_and_cost_no_statement(store: Store, 
     assert newest(store, people, "import_campaign").campaign == "Copy"
 
 
-def test_search_narrows_by_every_condition(store: Store, people: People) -> None:
+def test_search_narrows_by_every_condition(either_store: Store) -> None:
+    store, people = either_store, make_people(either_store)
     campaign = make_campaign(store, people)
-    campaigns.set_guidelines(store, people["res"], campaign, {"band": "Ümläut 100% a_b"})
+    campaigns.set_guidelines(store, people["res"], campaign, {"band": "They play."})
+    accounts.set_display_name(store, people["ann1"], people["ann1"].id, "Ümläut 100% a_b")
+    assert [entry.action for entry in entries(store, people, text="100% A_B")] == ["set_display_name"]
+    assert [entry.action for entry in entries(store, people, text="Ümläut")] == ["set_display_name"]
     domains.save_domain(store, people["adm"], OWN_DOMAIN)
     everything = entries(store, people)
     assert {entry.actor for entry in entries(store, people, actor="res")} == {"res"}
     assert {entry.action for entry in entries(store, people, action="save_domain")} == {"save_domain"}
     assert {entry.campaign_id for entry in entries(store, people, campaign_id=campaign)} == {campaign}
     middle = everything[len(everything) // 2]
-    later, earlier = entries(store, people, since=middle.at), entries(store, people, until=middle.at)
+    later, earlier = entries(store, people, since=middle.done_at), entries(store, people, until=middle.done_at)
     assert later and earlier and later + earlier == everything
     assert [entry.subject for entry in entries(store, people, text="FOLK")] == ["folk"]
     assert not entries(store, people, text="f%k") and not entries(store, people, text="f_lk")
@@ -229,15 +240,16 @@ def test_search_narrows_by_every_condition(store: Store, people: People) -> None
         entries(store, people, campaign_id=campaign + 99)
 
 
-def test_pages_of_any_size_give_all_entries_once(store: Store, people: People) -> None:
+def test_pages_of_any_size_give_all_entries_once(either_store: Store) -> None:
+    store, people = either_store, make_people(either_store)
     campaign = make_campaign(store, people)
     make_gold(store, people, campaign)
     whole = entries(store, people)
     assert any(entry.action == "submit" for entry in whole)
-    moment = whole[0].at
+    moment = whole[0].done_at
     with store.write() as session:  # entries and submits of one moment
         for entry in session.query(AuditEntry):
-            entry.at = moment
+            entry.done_at = moment
     whole = entries(store, people)
     for limit in (1, 3, 7):
         got: list[Entry] = []
@@ -301,7 +313,7 @@ def test_exports_say_who_took_what_and_are_safe_in_a_spreadsheet(store: Store, p
 def test_forgetting_is_recorded_and_keeps_what_is_newer(store: Store, people: People) -> None:
     make_campaign(store, people)
     accounts.set_role(store, people["adm"], people["ann1"].id, "expert")
-    border = newest(store, people, "set_role").at
+    border = newest(store, people, "set_role").done_at
     older = len(entries(store, people, until=border))
     assert audit_trail.forget(store, people["adm"], border) == older > 0
     left = entries(store, people)

@@ -17,7 +17,7 @@ class AuditEntry(Answer):
     """Something somebody did."""
 
     id: str
-    at: dt.datetime
+    done_at: dt.datetime
     actor: str
     """The account's name as it was; `system` is the workbench itself, empty somebody who was not signed in."""
     via: str

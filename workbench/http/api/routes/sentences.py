@@ -13,6 +13,7 @@ from crossner_core.formats.base import options_from_text
 from crossner_core.records import read_json
 from crossner_core.schema import Sentence, Span
 from workbench import out_of_process
+from workbench.accounts import audit
 from workbench.accounts.roles import EVERYONE, KEEPERS, OVERSEERS
 from workbench.campaigns.campaigns import get_campaign
 from workbench.data import browsing, exchange, layers
@@ -319,6 +320,8 @@ def get_layer(call: Call, inputs: LayerAsked) -> Page[LabelledText]:
     """Get the sentences of a layer with their spans: gold in the order it became gold, others in that of the queue."""
     rows = layers.layer(call.store, call.actor, inputs.campaign, inputs.layer)
     part, after = part_of([row for row in rows if inputs.split in (None, row[1])], inputs)
+    details = {"split": inputs.split, "sentences": len(part)}
+    audit.record_alone(call.store, call.actor, "read_layer", ("layer", inputs.layer), inputs.campaign, **details)
     items = [
         LabelledText(
             external_id=item.sentence.id,
