@@ -19,6 +19,7 @@ from db import account_rows, copying
 from db.audit.tables import AuditEntry
 from db.engine import Store
 from db.migrate import head, migrate, revision_in
+from db.programs import webhook_rows
 from tests.support.homes import admin_of, open_home, spoil, unpack_old_store
 from tests.support.paths import ROOT
 from tests.support.postgres import fresh_database, needs_postgres
@@ -95,6 +96,23 @@ def test_sessions_are_not_restored(store: Store, backup: Path, tmp_path: Path) -
     opened = open_home(tmp_path / "new")
     with opened.read() as session:
         assert not account_rows.open_sessions(session) and account_rows.by_name(session, name="adm") is not None
+    opened.close()
+
+
+def test_webhooks_are_off_once_restored(home: Path, store: Store, tmp_path: Path) -> None:
+    with store.write() as session:
+        hook = webhook_rows.add(
+            session, campaign_id=1, url="https://hooks.example/", events=["gold.made"], secret="whsec_", created_by=1
+        )
+        webhook_rows.add_delivery(session, webhook_id=hook.id, message_id="msg_1", type="gold.made", payload={})
+    kept = back_up(store, admin_of(store), home, tmp_path / "kept", PARTS).folder
+    restore(kept, settings(tmp_path / "new"))
+    opened = open_home(tmp_path / "new")
+    with opened.read() as session, store.read() as before:
+        ((restored, _),) = webhook_rows.of_campaign(session, 1)
+        assert not restored.active and "restored from a backup" in restored.off_reason
+        assert [line.state for line in webhook_rows.deliveries(session, 1)] == ["given up"]
+        assert webhook_rows.is_any_due(before, busy=()) and not webhook_rows.is_any_due(session, busy=())
     opened.close()
 
 

@@ -179,6 +179,23 @@ def test_cli_campaign_in_and_out(run: Run, tmp_path: Path) -> None:
     assert code == 2 and "bad.conll:1" in err
 
 
+def test_cli_import_of_what_takes_long_shows_progress(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from workbench.data import staging
+
+    with_admin(run)
+    ok(run("campaign", "create", "Small", "--domain", "music", "--control", "0"))
+    monkeypatch.setattr(staging, "LONG", 0.0)
+    path = tmp_path / "in.conll"
+    path.write_text("Milo\tB-musicalartist\nsang\tO\n")
+    code, out, err = run("import", str(path), "-c", "Small", "--annotation", "gold")
+    assert code == 0 and "1 sentences added to pool (1 with gold)" in out and "Importing" in err
+    path.write_text("Milo\tB-singer\n")
+    code, _, err = run("import", str(path), "-c", "Small")
+    assert code == 2 and "in.conll:1" in err and "Traceback" not in err
+
+
 def with_own_dataset(run: Run, tmp_path: Path) -> Path:
     """Import a data set called own; return the file of a recipe with a tiny encoder in `tmp_path / "encoder"`."""
     with_admin(run)
