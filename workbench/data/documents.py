@@ -204,10 +204,10 @@ def spans_in(
     letters, own = _letters(theirs), _letters(ours)
     for low, high in zip_longest(letters, own):
         if low is None or high is None or theirs[low] != ours[high]:
-            there, here = theirs[low or 0 :][:40], ours[high or 0 :][:40]
+            other, own_text = theirs[low or 0 :][:40], ours[high or 0 :][:40]
             raise Conflict(
-                f"The text is not that of the document {document.name!r}: {clip(there)} stands where it has "
-                f"{clip(here)}."
+                f"The text is not that of the document {document.name!r}: {clip(other)} stands where it has "
+                f"{clip(own_text)}."
             )
     spans: list[list[Span]] = [[] for _ in document.sentences]
     for start, end, type in entities_of(parsed[0], starts):
