@@ -57,7 +57,7 @@ def record_alone(
     /,
     **details: Any,
 ) -> None:
-    """Write an entry about what changes nothing in the store, such as an export, before it is handed out; the caller has authorised."""
+    """Write an entry about what changes nothing in the store, such as an export, before it is handed out."""
     with store.write() as session:
         record(session, by, action, about, campaign_id, **details)
 
