@@ -50,7 +50,7 @@ def record(
 
 def record_alone(
     store: Store,
-    actor: Actor,
+    by: Actor,
     action: str,
     about: tuple[str, object],
     campaign_id: int | None = None,
@@ -59,7 +59,7 @@ def record_alone(
 ) -> None:
     """Write an entry about what changes nothing in the store, such as an export, before it is handed out."""
     with store.write() as session:
-        record(session, actor, action, about, campaign_id, **details)
+        record(session, by, action, about, campaign_id, **details)
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Any]]:
