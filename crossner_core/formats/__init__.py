@@ -131,7 +131,11 @@ def make_document(
 def write_files(documents: Sequence[base.Parsed], format: str) -> base.Written:
     """Write documents made by `make_document` as files of a format; a single-text format gives one file each."""
     losses: Counter[str] = Counter()
-    files = tuple(base.get_format(format).writer(documents, losses))
+    wanted = base.get_format(format)
+    files = tuple(wanted.writer(documents, losses))
+    if not wanted.holds_entities:
+        spans = (span for document in documents for record in document.sentences for span in record.spans or ())
+        losses["links of entities to resources"] += sum(span.entity is not None for span in spans)
     return base.Written(files, +losses)
 
 

@@ -118,7 +118,7 @@ class Layout:
 
     def our_spans(self, spans: Iterable[Span]) -> tuple[Span, ...]:
         """Rename the types of a file's spans to ours, without those that the type map leaves out."""
-        renamed = (Span(span.start, span.end, self.type_map.get(span.type, span.type)) for span in spans)
+        renamed = (replace(span, type=self.type_map.get(span.type, span.type)) for span in spans)
         return tuple(span for span in renamed if span.type)
 
     def outer_type(self, type_name: str) -> str:
@@ -218,8 +218,9 @@ class Format:
     suffixes of companion files with the same stem, or full names of files shared by all (`(".txt",
     "annotation.conf")`), and all files of such a format are read at once.
     A file whose beginning (`HEAD` bytes) matches `content` is of this format, whatever its name; a format that
-    `is_chosen` is never guessed. One that is only read has `no_writer`, the reason. Single-text formats are made by
-    `text.text_format`. `bytes_per_second` is about how many are imported in a second.
+    `is_chosen` is never guessed. One that is only read has `no_writer`, the reason; one that `holds_entities` keeps to
+    which resources spans are linked. Single-text formats are made by `text.text_format`. `bytes_per_second` is about
+    how many are imported in a second.
     """
 
     id: str
@@ -237,6 +238,7 @@ class Format:
     is_chosen: bool = False
     example: str = ""
     no_writer: str = ""
+    holds_entities: bool = False
     bytes_per_second: int = 500_000
 
     def options(self, **values: Any) -> ReadOptions:

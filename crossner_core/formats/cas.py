@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from crossner_core.formats.base import Format, InputFile, NamedFile, Parsed, register
 from crossner_core.formats.source import Data, content_of, opened, refused
-from crossner_core.formats.standoff import Mark, Text, count_links, entities_of, pieces_of, stem_of, text_of
+from crossner_core.formats.standoff import (
+    Mark,
+    Text,
+    count_links,
+    entities_of,
+    links_of_entities,
+    pieces_of,
+    resource,
+    stem_of,
+    text_of,
+)
 from crossner_core.formats.webanno_tsv import (
     NAMED_ENTITY,
     OF_GRAMMAR,
@@ -30,6 +40,7 @@ if TYPE_CHECKING:
 TYPE_SYSTEM = "TypeSystem.xml"
 _SEGMENTS = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type"
 _SENTENCE, _TOKEN = f"{_SEGMENTS}.Sentence", f"{_SEGMENTS}.Token"
+_IDENTIFIER = "identifier"  # the feature of named entities that holds a resource's address
 _OF_TEXT = ("uima.cas.String", "uima.cas.Integer", "uima.cas.Boolean")
 _OF_DOCUMENTS = re.compile(r"uima\.|.*\.(DocumentMetaData|TagsetDescription|TagDescription|CASMetadata)\Z")
 
@@ -127,7 +138,8 @@ def _document(
         type = each.type.name
         if type == chosen[0] and _is_in(each, None):
             value = getattr(each, chosen[1], None) if chosen[1] else None
-            marks.append(Mark(((each.begin, each.end),), str(value) if value else short_name(type)))
+            entity = resource(getattr(each, _IDENTIFIER, None), losses)
+            marks.append(Mark(((each.begin, each.end),), str(value) if value else short_name(type), entity=entity))
         elif not others.match(type) and hasattr(each, "begin"):
             losses["relations" if hasattr(each, "Governor") else "annotations of other layers"] += 1
     layout = _LAYOUTS[format](layer=chosen[0], feature=chosen[1])
@@ -161,7 +173,7 @@ def _layers(system: TypeSystem, counts: Mapping[str, int]) -> dict[str, list[str
             layers[name] = [
                 feature
                 for feature, kind in features.items()
-                if kind in _OF_TEXT and feature not in ("begin", "end", "identifier", "order")
+                if kind in _OF_TEXT and feature not in ("begin", "end", _IDENTIFIER, "order")
             ]
     if not any(not OF_GRAMMAR.match(name) for name in layers) and system.contains_type(NAMED_ENTITY):
         layers[NAMED_ENTITY] = ["value"]
@@ -221,8 +233,13 @@ def make_cas(document: Parsed, losses: Counter[str], system: TypeSystem | None =
     for record, start in zip(document.sentences, starts, strict=True):
         cas.add(sentence(begin=start, end=start + len(record.sentence.text)))
         cas.add_all(token(begin=start + each.start, end=start + each.end) for each in record.sentence.tokens)
+    linked = links_of_entities(document, starts)
+    if _IDENTIFIER not in {each.name for each in entity.all_features}:
+        losses["links of entities to resources"] += len(linked)
+        linked = {}
     for begin, end, type in entities_of(document, starts):
-        cas.add(entity(begin=begin, end=end, **({feature: type} if feature else {})))
+        named = {_IDENTIFIER: linked[begin, end]} if (begin, end) in linked else {}
+        cas.add(entity(begin=begin, end=end, **({feature: type} if feature else {}), **named))
     return cas
 
 
@@ -246,6 +263,7 @@ register(
         options_type=LayerOptions,
         layout_type=XmiLayout,
         by_document=True,
+        holds_entities=True,
         beside=(TYPE_SYSTEM,),
         content=re.compile(rb"<xmi:XMI\b"),
         example='<xmi:XMI … sofaString="Mara Vell sang."/>',
@@ -261,6 +279,7 @@ register(
         options_type=LayerOptions,
         layout_type=CasJsonLayout,
         by_document=True,
+        holds_entities=True,
         content=re.compile(rb'\A\s*\{\s*"%(?:TYPES|FEATURE_STRUCTURES|VIEWS)"'),
         example='{"%TYPES": {…}, "%FEATURE_STRUCTURES": […], "%VIEWS": {…}}',
     )

@@ -19,6 +19,8 @@ from crossner_core.formats.standoff import (
     document_of,
     entities_of,
     file_of,
+    links_of_entities,
+    resource,
     stem_of,
     text_of,
 )
@@ -66,9 +68,10 @@ def _document(doc: Any, number: int, name: str, options: DocBinOptions) -> Parse
     spans = doc.spans[options.span_group] if options.span_group else doc.ents
     losses["spans of other groups"] += sum(count for key, count in groups.items() if key != options.span_group)
     losses["entities"] += len(doc.ents) if options.span_group else 0
-    losses["links of entities to a knowledge base"] += sum(bool(span.kb_id) for span in spans)
     losses["relations"] += len(doc.user_data.get("relations", ())) if isinstance(doc.user_data, dict) else 0
-    marks = [Mark(((span.start_char, span.end_char),), span.label_) for span in spans]
+    marks = [
+        Mark(((span.start_char, span.end_char),), span.label_, entity=resource(span.kb_id_, losses)) for span in spans
+    ]
     tokens = [(token.idx, token.idx + len(token)) for token in doc if not token.is_space]
     sentences = [(sent.start_char, sent.end_char) for sent in doc.sents] if doc.has_annotation("SENT_START") else None
     stem = stem_of(name)
@@ -101,7 +104,7 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
     from spacy.tokens import Doc, DocBin
 
     vocab = spacy.blank("xx").vocab
-    held = DocBin(store_user_data=True, attrs=["ENT_IOB", "ENT_TYPE", "SENT_START", "SPACY"])
+    held = DocBin(store_user_data=True, attrs=["ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "SENT_START", "SPACY"])
     for document in documents:
         count_links(document, losses)
         text, starts = text_of(document)
@@ -109,7 +112,11 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
         words = [text[low:high] for low, high, _ in pieces]
         doc = Doc(vocab, words, [space for *_, space in pieces], sent_starts=[low in begins for low, *_ in pieces])
         doc.user_data[_NAME] = document.name
-        ents = [doc.char_span(start, end, type) for start, end, type in entities_of(document, starts)]
+        linked = links_of_entities(document, starts)
+        ents = [
+            doc.char_span(start, end, type, kb_id=linked.get((start, end), ""))
+            for start, end, type in entities_of(document, starts)
+        ]
         bare = [
             doc.char_span(start, start + len(record.sentence.text))
             for record, start in zip(document.sentences, starts, strict=True)
@@ -156,6 +163,7 @@ register(
         by_document=True,
         bytes_per_second=200_000,
         one_file=True,
+        holds_entities=True,
         example="DocBin(docs=[…]).to_bytes()",
     )
 )

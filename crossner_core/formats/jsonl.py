@@ -31,6 +31,7 @@ from crossner_core.schema import (
     Token,
     check_content,
     check_spans,
+    is_entity,
 )
 from crossner_core.tags import SCHEMES, detect_scheme, is_tag
 from crossner_core.tokenize import tokenize, tokenize_at_most
@@ -225,7 +226,8 @@ def _record(
         ours = options.our_type(_string(item, "type", "gold span"))
         start, end = _token_range(item, text, bounds, "gold span")
         if ours:
-            spans.append(Span(start, end, ours))
+            linked = item.get("entity")
+            spans.append(Span(start, end, ours, linked if isinstance(linked, str) and is_entity(linked) else None))
     return Record(sentence, check_spans(sentence, spans))
 
 
@@ -325,7 +327,9 @@ def _still_holds(raw: str, record: Record, layout: JsonlLayout) -> bool:
     except WorkbenchError:  # an earlier version read the line differently, so it does not match
         return False
     same = kept.sentence.bare() == sentence.bare()
-    return same and dict(kept.sentence.meta) == dict(sentence.meta) and kept.spans == record.spans
+    if not same or dict(kept.sentence.meta) != dict(sentence.meta) or kept.spans != record.spans:
+        return False
+    return [span.entity for span in kept.spans or ()] == [span.entity for span in record.spans or ()]
 
 
 def _render(record: Record, layout: JsonlLayout, notes: Mapping[str, Any]) -> str:
@@ -338,7 +342,7 @@ def _render(record: Record, layout: JsonlLayout, notes: Mapping[str, Any]) -> st
         values["links"] = [_item(sentence, link, {"target": link.target}, layout) for link in sentence.links]
     if record.spans is not None:
         values["gold"] = [
-            _item(sentence, span, {"type": layout.outer_type(span.type)}, layout)
+            _item(sentence, span, {"type": layout.outer_type(span.type)} | _entity(span), layout)
             for span in check_spans(sentence, record.spans)
         ]
     if record.spans is None and _reads_as_gold({**sentence.meta, **values}, layout):
@@ -366,6 +370,10 @@ def _item(sentence: Sentence, span: Span | Link, rest: Mapping[str, str], layout
     start, end = sentence.char_range(span.start, span.end)
     surface = {"surface": sentence.text[start:end]} if layout.surface else {}
     return {"start": start, "end": end, **surface, **rest}
+
+
+def _entity(span: Span) -> dict[str, str]:
+    return {"entity": span.entity} if span.entity is not None else {}
 
 
 def _dumps(values: Mapping[str, Any], ensure_ascii: bool, item_separator: str, key_separator: str) -> str:
@@ -396,6 +404,7 @@ register(
         layout_type=JsonlLayout,
         notes_type=JsonlNotes,
         times=20,
+        holds_entities=True,
         example='{"text": "Mara Vell sang .", "gold": [{"start": 0, "end": 9, "type": "person"}]}',
     )
 )

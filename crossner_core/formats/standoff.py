@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.formats.base import Layout, Parsed, Problem, ReadOptions, Record, notes_of, whole
 from crossner_core.formats.source import Boundary, Data, Source, clip, content_of, decode, describe, portions
-from crossner_core.schema import FLAT, ONE_PIECE, Sentence, SentenceLayout, Span, Token, is_storable
+from crossner_core.schema import FLAT, ONE_PIECE, Sentence, SentenceLayout, Span, Token, is_entity, is_storable
 from crossner_core.tokenize import split_sentences, tokenize_at_most
 
 REFUSE, LEAVE_OUT = UNFIT = "refuse", "leave_out"
@@ -48,13 +48,14 @@ class StandoffOptions(ReadOptions):
 class Mark:
     """An entity as a file has it: pieces (code points of the document's text), its type there, its line, and its fault.
 
-    One with a fault is a problem, and its sentence is left out.
+    One with a fault is a problem, and its sentence is left out. `entity` is the resource that it is linked to.
     """
 
     pieces: tuple[Range, ...]
     type: str
     line: int = 1
     fault: str = ""
+    entity: str | None = None
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,27 @@ def entities_of(document: Parsed, starts: Sequence[int]) -> Iterator[tuple[int, 
             yield position + first, position + last, document.layout.outer_type(span.type)
 
 
+def links_of_entities(document: Parsed, starts: Sequence[int]) -> dict[tuple[int, int], str]:
+    """Return to which resources the entities of a document are linked, by start and end as `entities_of` has them."""
+    linked = {}
+    for record, position in zip(document.sentences, starts, strict=True):
+        for span in record.spans or ():
+            if span.entity is not None:
+                first, last = record.sentence.char_range(span.start, span.end)
+                linked[position + first, position + last] = span.entity
+    return linked
+
+
+def resource(identifier: object, losses: Counter[str]) -> str | None:
+    """Return an identifier of a file as a span's entity; count one that is no address."""
+    if not isinstance(identifier, str) or not identifier:
+        return None
+    if is_entity(identifier):
+        return identifier
+    losses["identifiers of entities that are no addresses"] += 1
+    return None
+
+
 def fitting_type(type: str, unfit: re.Pattern[str], losses: Counter[str]) -> str:
     """Return a type with `_` for what a format cannot hold in it, and count the entities whose type changed."""
     fitting = unfit.sub("_", type)
@@ -264,7 +286,7 @@ class _Making:
                 self.problem(mark.line, str(error), mark)
                 continue
             if ours and (pieces := self._pieces(mark)):
-                fit.append(Mark((pieces,), ours, mark.line))
+                fit.append(Mark((pieces,), ours, mark.line, entity=mark.entity))
         return fit
 
     def _pieces(self, mark: Mark) -> Range | None:
@@ -416,7 +438,7 @@ def _spans(sentence: Sentence, marks: Sequence[Mark]) -> tuple[Span, ...]:
         start, end = (edge - sentence.offset for edge in mark.pieces[0])
         first, last = bisect.bisect_left(starts, start), bisect.bisect_right(ends, end)
         if first < last:
-            spans.append(Span(first, last, mark.type))
+            spans.append(Span(first, last, mark.type, mark.entity))
     return tuple(spans)
 
 

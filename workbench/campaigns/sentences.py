@@ -229,7 +229,7 @@ def _insert_work(
     ]  # fmt: skip
     spans = [
         {"annotation_id": id_, "start": span.start, "end": span.end, "type": span.type,
-         "surface": item.sentence.surface(span.start, span.end), "origin": "kept"}
+         "surface": item.sentence.surface(span.start, span.end), "origin": "kept", "entity": span.entity}
         for id_, (_, item) in zip(campaign_rows.add_annotations(session, rows), works, strict=True)
         for span in check_spans(item.sentence, item.spans)
     ]  # fmt: skip
@@ -261,7 +261,7 @@ def _insert_suggestions(session: Session, campaign_id: int, labelled: Sequence[L
     still = suggestion_rows.still_open(session, campaign_id, ids.values())
     still -= set(suggestion_rows.ids_with_gold(session, campaign_id))  # imported gold has no task to annotate
     rows = [
-        suggestion_values(ids[content_hash], Suggestion(span.start, span.end, span.type, _SOURCE, 1.0))
+        suggestion_values(ids[content_hash], Suggestion(span.start, span.end, span.type, _SOURCE, 1.0, span.entity))
         for content_hash, item in items.items()
         if ids[content_hash] in still
         for span in check_spans(item.sentence, item.spans)
