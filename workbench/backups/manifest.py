@@ -21,7 +21,7 @@ STORE = "workbench.sqlite3"
 ROWS = "rows"
 """The folder with a file of lines for each table, where the store was no SQLite file."""
 GOLD = "gold.jsonl"
-PARTS = ("checkpoints", "encoders", "experiments", "signals", "corpora", "tagged", "gazetteers")
+PARTS = ("checkpoints", "encoders", "experiments", "signals", "corpora", "tagged", "gazetteers", "uploads")
 """The folders of a home that can be part of a backup."""
 
 
