@@ -47,6 +47,7 @@ _LATER_SETTINGS = {
     "model_floor": 0.3,
     "model_gain": 0.0,
     "model_error": 0.15,
+    "linking": False,
 }  # settings the golden version had not
 _LATER_OF_RECIPES = {
     "source_unmarked": "outside",
@@ -55,6 +56,7 @@ _LATER_OF_RECIPES = {
     "source_temperature": 1.0,
 } | {field.name: field.default for field in dataclasses.fields(TypeAwareOptions) if field.name.startswith("type_")}
 _LATER_OF_WORK = {"example": False}
+_LATER_OF_SPANS = {"elsewhere": False, "entity": None}
 _LATER_OF_FINDINGS = {"proposed_probability": None, "present_probability": None, "history": []}
 OLD_STORE, OLD_ARCHIVE = kept.FOLDER / "old_store.sql.gz", kept.FOLDER / "old_archive.zip"
 CAMPAIGN = (
@@ -233,8 +235,9 @@ def without_times(found: Mapping[str, Any]) -> dict[str, Any]:
             for finding in line["second_look"]
         ]
         for span in _marked(line):
-            if span.get("elsewhere") is False:
-                del span["elsewhere"]  # a later field, at its default
+            for name, default in _LATER_OF_SPANS.items():
+                if span.get(name, ...) == default:
+                    del span[name]
     files["snapshots.json"] = [{**one, "created_at": ""} for one in files["snapshots.json"]]
     return files
 

@@ -93,7 +93,7 @@ def test_hostile_text_stays_text(app: App, hostile: int, chromium: Any, name: st
             page.wait_for_selector('[data-testid="stMain"] [data-testid="stHeading"]', timeout=30_000)
             wait(lambda: page.locator('[data-testid="stStatusWidget"]').count() == 0, "the screen to be drawn")
             page.wait_for_timeout(400)
-            for opener in page.locator("details:not([open]) summary").locator("visible=true").all():
+            for opener in page.locator("details:not([open]) summary").locator("visible=true").all()[::-1]:
                 opener.click()
             found += [f"{screen}: {what}" for what, selector in TRACES.items() if page.locator(selector).count()]
             found += [f"{screen}: {script}" for script in (RAN, TOO_WIDE) if page.evaluate(script)]

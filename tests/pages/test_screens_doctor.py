@@ -35,7 +35,7 @@ def test_doctor_shows_findings_and_what_can_be_done(patient: Patient, monkeypatc
     patient.sql("DELETE FROM decision WHERE id = 1")
     examine(patient.store, admin)
     screen = healthy(open_screen(monkeypatch, patient.store, "doctor", admin))
-    assert "2 of 24 checks found something (2 in all); 1 could not look" in screen.warning[0].value.replace("\\", "")
+    assert "2 of 25 checks found something (2 in all); 1 could not look" in screen.warning[0].value.replace("\\", "")
     assert [expander.label for expander in screen.expander] == [
         "gold: 1 found", "leases: 1 found", "snapshots: could not look",
     ]  # fmt: skip

@@ -259,8 +259,9 @@ def test_page_list_gives_each_role_its_screens() -> None:
     assert seen["annotator"] == common | {"annotate", "check", "my_work"}
     overseen = {"campaign", "queue", "corpus", "coverage", "overlap"}
     overseen |= {"adaptation", "compare", "errors", "studies", "encoders"}
+    kept = common | overseen | {"domains", "new_campaign", "campaigns", "audit"}
     assert seen["expert"] == seen["annotator"] | overseen | {"adjudicate", "label_review"}
-    assert seen["researcher"] == common | overseen | {"domains", "new_campaign", "campaigns"}
+    assert seen["researcher"] == kept
     assert seen["admin"] == seen["researcher"] | {"people", "doctor"}
 
 
@@ -282,8 +283,21 @@ def test_page_list_gives_each_role_its_screens() -> None:
                 *OVERSEEN[1:],
             ],
         ),
-        ("researcher", ["Start", OVERSEEN[0], "Sentences", "Domains", "Campaigns", *OVERSEEN[1:]]),
-        ("admin", ["Start", OVERSEEN[0], "Sentences", "Domains", "Campaigns", *OVERSEEN[1:], "People", "Doctor"]),
+        ("researcher", ["Start", OVERSEEN[0], "Sentences", "Domains", "Campaigns", *OVERSEEN[1:], "Audit trail"]),
+        (
+            "admin",
+            [
+                "Start",
+                OVERSEEN[0],
+                "Sentences",
+                "Domains",
+                "Campaigns",
+                *OVERSEEN[1:],
+                "People",
+                "Audit trail",
+                "Doctor",
+            ],
+        ),
     ],
 )
 def test_sidebar_has_a_link_for_each_room_and_the_account_behind_the_name(

@@ -10,7 +10,7 @@ import contextlib
 import json
 import logging
 import os
-import select
+import selectors
 import subprocess
 import sys
 import threading
@@ -141,14 +141,16 @@ def of(threads: int) -> WarmTagger:
 def _line(stream: IO[bytes], deadline: float) -> bytes:
     """Read a line; raise TimeoutError after the deadline, BrokenPipeError at the end of the stream."""
     pieces = bytearray()
-    while not pieces.endswith(b"\n"):
-        left = deadline - time.monotonic()
-        if left <= 0 or not select.select([stream], [], [], left)[0]:
-            raise TimeoutError
-        piece = os.read(stream.fileno(), 1 << 16)
-        if not piece:
-            raise BrokenPipeError
-        pieces += piece
+    with selectors.DefaultSelector() as ready:  # `select` takes no file number above 1,023, which a busy server has
+        ready.register(stream, selectors.EVENT_READ)
+        while not pieces.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            if left <= 0 or not ready.select(left):
+                raise TimeoutError
+            piece = os.read(stream.fileno(), 1 << 16)
+            if not piece:
+                raise BrokenPipeError
+            pieces += piece
     return bytes(pieces)
 
 

@@ -31,7 +31,7 @@ def test_a_researcher_makes_a_webhook_and_follows_its_deliveries(
         test.text_input(key=f"webhooks:url:{campaign}").set_value(receiver.url)
         test = press(test, "Make the webhook")
         (view,) = managing.list_webhooks(store, res, campaign)
-        (secret,) = [code.value for code in test.code]
+        (secret,) = [code.value for code in test.code if code.value.startswith("whsec_")]
         assert "is shown once" in words(test) and secret.startswith("whsec_")
         assert view.url == receiver.url and len(view.events) == 4
         test = press(test, "Send a test event")
