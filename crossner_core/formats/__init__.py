@@ -135,7 +135,7 @@ def write_files(documents: Sequence[base.Parsed], format: str) -> base.Written:
     files = tuple(wanted.writer(documents, losses))
     if not wanted.holds_entities:
         spans = (span for document in documents for record in document.sentences for span in record.spans or ())
-        losses["links of entities to resources"] += sum(span.entity is not None for span in spans)
+        losses[base.ENTITY_LINKS] += sum(span.entity is not None for span in spans)
     return base.Written(files, +losses)
 
 

@@ -256,6 +256,9 @@ class Format:
         return path.suffix in self.beside and any(str(path.with_suffix(suffix)) in names for suffix in self.suffixes)
 
 
+ENTITY_LINKS = "links of entities to resources"
+"""The kind of loss where a file does not hold to which resources entities are linked."""
+
 FORMATS: Registry[Format] = Registry("crossner_core.formats", "format", apart=("base",))
 
 

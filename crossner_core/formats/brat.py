@@ -110,7 +110,7 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
     for document in documents:
         text, starts = text_of(document)
         lines = []
-        for number, (start, end, type) in enumerate(sorted(entities_of(document, starts)), 1):
+        for number, (start, end, type, _) in enumerate(sorted(entities_of(document, starts)), 1):
             name = fitting_type(type, _NO_NAME, losses)
             types[name] = None
             surface = " ".join(text[start:end].splitlines())

@@ -11,14 +11,13 @@ from io import BytesIO
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from crossner_core.formats.base import Format, InputFile, NamedFile, Parsed, register
+from crossner_core.formats.base import ENTITY_LINKS, Format, InputFile, NamedFile, Parsed, register
 from crossner_core.formats.source import Data, content_of, opened, refused
 from crossner_core.formats.standoff import (
     Mark,
     Text,
     count_links,
     entities_of,
-    links_of_entities,
     pieces_of,
     resource,
     stem_of,
@@ -233,12 +232,10 @@ def make_cas(document: Parsed, losses: Counter[str], system: TypeSystem | None =
     for record, start in zip(document.sentences, starts, strict=True):
         cas.add(sentence(begin=start, end=start + len(record.sentence.text)))
         cas.add_all(token(begin=start + each.start, end=start + each.end) for each in record.sentence.tokens)
-    linked = links_of_entities(document, starts)
-    if _IDENTIFIER not in {each.name for each in entity.all_features}:
-        losses["links of entities to resources"] += len(linked)
-        linked = {}
-    for begin, end, type in entities_of(document, starts):
-        named = {_IDENTIFIER: linked[begin, end]} if (begin, end) in linked else {}
+    has_identifier = any(each.name == _IDENTIFIER for each in entity.all_features)
+    for begin, end, type, linked in entities_of(document, starts):
+        losses[ENTITY_LINKS] += linked is not None and not has_identifier
+        named = {_IDENTIFIER: linked} if linked is not None and has_identifier else {}
         cas.add(entity(begin=begin, end=end, **({feature: type} if feature else {}), **named))
     return cas
 

@@ -19,7 +19,6 @@ from crossner_core.formats.standoff import (
     document_of,
     entities_of,
     file_of,
-    links_of_entities,
     resource,
     stem_of,
     text_of,
@@ -112,10 +111,9 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
         words = [text[low:high] for low, high, _ in pieces]
         doc = Doc(vocab, words, [space for *_, space in pieces], sent_starts=[low in begins for low, *_ in pieces])
         doc.user_data[_NAME] = document.name
-        linked = links_of_entities(document, starts)
         ents = [
-            doc.char_span(start, end, type, kb_id=linked.get((start, end), ""))
-            for start, end, type in entities_of(document, starts)
+            doc.char_span(start, end, type, kb_id=entity or "")
+            for start, end, type, entity in entities_of(document, starts)
         ]
         bare = [
             doc.char_span(start, start + len(record.sentence.text))

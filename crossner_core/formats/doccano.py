@@ -43,7 +43,7 @@ def _entities(values: Mapping[str, Any], losses: Counter[str]) -> Entities:
 
 def _line(document: Parsed, text: str, starts: list[int]) -> dict[str, Any]:
     annotated = is_annotated(document)
-    labels = [[start, end, type] for start, end, type in entities_of(document, starts)]
+    labels = [[start, end, type] for start, end, type, _ in entities_of(document, starts)]
     return {"text": text, "label": labels if annotated else [], "document": document.name}
 
 

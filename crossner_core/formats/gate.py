@@ -142,7 +142,7 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
         for record, start in zip(document.sentences, starts, strict=True):
             marked.append((start, start + len(record.sentence.text), "Sentence"))
             marked += [(start + token.start, start + token.end, "Token") for token in record.sentence.tokens]
-        entities = list(entities_of(document, starts))
+        entities = [(start, end, type) for start, end, type, _ in entities_of(document, starts)]
         yield f"{document.name}.xml", _xml(document, fit_xml(text, losses), marked, entities).encode()
 
 

@@ -207,7 +207,7 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
                     "id": f"{number}-{place}", "from_name": "label", "to_name": "text", "type": "labels",
                     "value": {"start": start, "end": end, "text": text[start:end], "labels": [type]},
                 }
-                for place, (start, end, type) in enumerate(entities_of(document, starts), 1)
+                for place, (start, end, type, _) in enumerate(entities_of(document, starts), 1)
             ]  # fmt: skip
             task["annotations"] = [{"result": result, "was_cancelled": False, "ground_truth": False}]
         count_links(document, losses)

@@ -49,7 +49,7 @@ def _line(document: Parsed, text: str, starts: list[int]) -> dict[str, Any]:
         last = {token["end"]: token["id"] for token in tokens}
         values["spans"] = [
             {"start": start, "end": end, "token_start": first[start], "token_end": last[end], "label": type}
-            for start, end, type in entities_of(document, starts)
+            for start, end, type, _ in entities_of(document, starts)
         ]
         values["answer"] = "accept"
     return values

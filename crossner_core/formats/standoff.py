@@ -162,23 +162,12 @@ def text_of(document: Parsed) -> tuple[str, list[int]]:
     return "".join([*parts, tail]), starts
 
 
-def entities_of(document: Parsed, starts: Sequence[int]) -> Iterator[tuple[int, int, str]]:
-    """Yield the entities of a document as (start, end, type in its file), in code points of its text."""
+def entities_of(document: Parsed, starts: Sequence[int]) -> Iterator[tuple[int, int, str, str | None]]:
+    """Yield the entities of a document as (start, end, type in its file, resource), in code points of its text."""
     for record, position in zip(document.sentences, starts, strict=True):
         for span in record.spans or ():
             first, last = record.sentence.char_range(span.start, span.end)
-            yield position + first, position + last, document.layout.outer_type(span.type)
-
-
-def links_of_entities(document: Parsed, starts: Sequence[int]) -> dict[tuple[int, int], str]:
-    """Return to which resources the entities of a document are linked, by start and end as `entities_of` has them."""
-    linked = {}
-    for record, position in zip(document.sentences, starts, strict=True):
-        for span in record.spans or ():
-            if span.entity is not None:
-                first, last = record.sentence.char_range(span.start, span.end)
-                linked[position + first, position + last] = span.entity
-    return linked
+            yield position + first, position + last, document.layout.outer_type(span.type), span.entity
 
 
 def resource(identifier: object, losses: Counter[str]) -> str | None:
