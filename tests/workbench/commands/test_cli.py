@@ -168,6 +168,10 @@ def test_cli_campaign_in_and_out(run: Run, tmp_path: Path) -> None:
     with small_files(1_000):  # a disk that fills leaves the file of before
         code, _, err = run("export", "-c", "Small", "--layer", "all", "-o", str(tmp_path / "all.zip"))
     assert code == 2 and "disk I/O error" in err  # the audit trail comes first
+    with small_files(1_000), pytest.MonkeyPatch.context() as patched:
+        patched.setattr("workbench.accounts.audit.rows.add", lambda session, **values: None)
+        code, _, err = run("export", "-c", "Small", "--layer", "all", "-o", str(tmp_path / "all.zip"))
+    assert code == 2 and "all.zip cannot be written" in err and "Free some disk" in err
     code, _, err = run("export", "-c", "Small", "-o", str(tmp_path))
     assert code == 2 and "cannot be written: Is a directory" in err
     ok(run("campaign", "import", str(tmp_path / "all.zip"), "--name", "Twin"))
