@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
-from crossner_core.gazetteer.linking import LinkCandidate
-from crossner_core.schema import NIL, LabelledSentence, Span
+from crossner_core.gazetteer.linking import Linker
+from crossner_core.schema import NIL, LabelledSentence, Sentence, Span
 from db import annotation_rows, layer_rows
 from db.engine import Store
 from workbench.accounts.access import enter
@@ -14,6 +15,7 @@ from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import OVERSEERS
 from workbench.data.values import sentence_of, spans_of
 from workbench.labelling.linking import MOST_OFFERED, linker_of
+from workbench.labelling.units import linked
 
 MOST_ASKED = 200
 """Spans of the newest gold whose candidates are looked up."""
@@ -51,8 +53,8 @@ def linking(store: Store, actor: Actor, campaign_id: int) -> Linking | None:
             for stage in ("annotate", "check", "adjudicate")
         )
         newest = sorted(gold.values(), key=lambda pair: pair[1].updated_at, reverse=True)
-        wanted = [(row, work) for row, work in newest if any(_is_resource(span.entity) for span in work.spans)]
-        wanted = wanted[:MOST_ASKED]
+        with_links = (pair for pair in newest if any(_is_resource(span.entity) for span in pair[1].spans))
+        wanted = list(islice(with_links, MOST_ASKED))
         links = annotation_rows.links_of(session, [row.id for row, _ in wanted])
         asked = [LabelledSentence(sentence_of(row, links.get(row.id, ())), spans_of(work)) for row, work in wanted]
         linker = linker_of(store, campaign)
@@ -62,12 +64,8 @@ def linking(store: Store, actor: Actor, campaign_id: int) -> Linking | None:
             for id_, (row, work) in second.items()
             if row.blind and id_ in first
         ]
-    places = [
-        place
-        for item in asked
-        for span in item.spans
-        if (place := _place(linker.candidates(item.sentence, span.start, span.end, type=span.type), span)) is not None
-    ][:MOST_ASKED]
+    spans = ((item.sentence, span) for item in asked for span in item.spans if _is_resource(span.entity))
+    places = [_place(linker, *pair) for pair in islice(spans, MOST_ASKED)]
     same = [left == right for left, right in _shared(pairs)]
     return Linking(
         spans=len(entities),
@@ -85,18 +83,16 @@ def _is_resource(entity: str | None) -> bool:
     return entity is not None and entity != NIL
 
 
-def _place(candidates: Iterable[LinkCandidate], span: Span) -> int | None:
+def _place(linker: Linker, sentence: Sentence, span: Span) -> int:
     """Return where a span's resource stands among its candidates, after all that are offered if it is none of them."""
-    if not _is_resource(span.entity):
-        return None
-    addresses = [candidate.address for candidate in candidates]
+    addresses = [made.address for made in linker.candidates(sentence, span.start, span.end, type=span.type)]
     return addresses.index(span.entity) if span.entity in addresses else MOST_OFFERED
 
 
 def _shared(pairs: Iterable[tuple[tuple[Span, ...], tuple[Span, ...]]]) -> Iterable[tuple[str | None, str | None]]:
     """Yield both links of each span that two annotators have, unless neither linked it."""
     for first, second in pairs:
-        links: Mapping[Span, str | None] = {span: span.entity for span in first}
+        links = linked(first)
         for span in second:
             if span in links and (links[span] or span.entity):
                 yield links[span], span.entity

@@ -140,8 +140,7 @@ def agreement_view(actor: Actor, campaign: CampaignView, found: Overview, report
 
 def _draw_linking(actor: Actor, campaign: CampaignView, report: HtmlReport) -> None:
     """Say how far the annotators agree on links, and how often the first candidate is right."""
-    state = linking.linking(shell.store(), actor, campaign.id)
-    if state is None:
+    if not campaign.linking or (state := linking.linking(shell.store(), actor, campaign.id)) is None:
         return
     open_ = state.spans - state.linked - state.nil
     lines = [
