@@ -71,11 +71,24 @@ def add_sentences(
     require(actor, *KEEPERS)
     rows = tuple(labelled)
     with store.write() as session:
-        current, campaign = enter(session, actor, campaign_id, *KEEPERS)
-        report = append(session, current, campaign, rows, split=split, annotation=annotation)
-        counts = {"added": report.added, "duplicates": report.duplicates, "gold": report.gold}
-        audit.record(session, current, "add_sentences", ("campaign", campaign.name), campaign.id, split=split, **counts)
-        return report
+        return add_within(session, actor, campaign_id, rows, split=split, annotation=annotation)
+
+
+def add_within(
+    session: Session,
+    actor: Actor,
+    campaign_id: int,
+    rows: Iterable[LabelledSentence | Sentence],
+    *,
+    split: str,
+    annotation: str,
+) -> ImportReport:
+    """Like `add_sentences`, inside a transaction; only a portion of the rows is in memory at a time."""
+    current, campaign = enter(session, actor, campaign_id, *KEEPERS)
+    report = append(session, current, campaign, rows, split=split, annotation=annotation)
+    counts = {"added": report.added, "duplicates": report.duplicates, "gold": report.gold}
+    audit.record(session, current, "add_sentences", ("campaign", campaign.name), campaign.id, split=split, **counts)
+    return report
 
 
 def append(

@@ -23,7 +23,6 @@ from crossner_core.formats.source import OnDisk
 from crossner_core.schema import FileLayout, LabelledSentence, Link, Sentence, SentenceLayout, Span, Token
 from db import job_rows
 from db.engine import Session, Store
-from workbench.accounts import audit
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
@@ -169,13 +168,9 @@ def add(
     session: Session, actor: Actor, campaign_id: int, staged: Staged, *, split: str, annotation: str
 ) -> campaign_sentences.ImportReport:
     """Add staged sentences in a transaction, for somebody who may."""
-    current, campaign = enter(session, actor, campaign_id, *KEEPERS)
-    report = campaign_sentences.append(
-        session, current, campaign, staged.rows(), split=split, annotation=exchange.stored_as(annotation)
+    return campaign_sentences.add_within(
+        session, actor, campaign_id, staged.rows(), split=split, annotation=exchange.stored_as(annotation)
     )
-    counts = {"added": report.added, "duplicates": report.duplicates, "gold": report.gold}
-    audit.record(session, current, "add_sentences", ("campaign", campaign.name), campaign.id, split=split, **counts)
-    return report
 
 
 def start_import(
@@ -265,7 +260,7 @@ def _write(piece: Parsed, number: int, wanted: bool, out: IO[str]) -> None:
             sentence.document,
             sentence.offset,
             dict(notes_of(sentence, piece.format)),
-            None if spans is None else [[span.start, span.end, span.type] for span in spans],
+            None if spans is None else [[span.start, span.end, span.type, span.entity] for span in spans],
         ]
         out.write(json.dumps(values, ensure_ascii=False) + "\n")
 

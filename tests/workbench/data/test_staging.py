@@ -16,6 +16,7 @@ import pytest
 
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, NotAllowed, NotFound
+from crossner_core.schema import LabelledSentence
 from db import job_rows
 from db.engine import Store
 from tests.support.training_store import person
@@ -240,3 +241,12 @@ def test_staged_rows_are_json_lines(tmp_path: Path) -> None:
     staged = staging.stage(file_of(tmp_path / "in", ROW % 1), ["musicalartist"], tmp_path)
     assert staged.sentences == 1 and len(list(staged.rows())) == 1
     assert json.loads((tmp_path / "sentences.jsonl").read_text())[2] == "Mara Vell sang 1 times ."
+
+
+def test_staged_spans_keep_their_resources(tmp_path: Path) -> None:
+    resource = "http://www.wikidata.org/entity/Q42"
+    span = {"start": 0, "end": 9, "type": "musicalartist", "entity": resource}
+    text = json.dumps({"text": "Mara Vell sang .", "gold": [span, {"start": 10, "end": 14, "type": "musicalartist"}]})
+    staged = staging.stage(file_of(tmp_path / "in", text), ["musicalartist"], tmp_path, annotation="gold")
+    (row,) = staged.rows()
+    assert isinstance(row, LabelledSentence) and [each.entity for each in row.spans] == [resource, None]
