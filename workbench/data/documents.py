@@ -8,7 +8,7 @@ from __future__ import annotations
 import bisect
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Literal
 
@@ -210,13 +210,14 @@ def spans_in(
                 f"{clip(own_text)}."
             )
     spans: list[list[Span]] = [[] for _ in document.sentences]
-    for start, end, type in entities_of(parsed[0], starts):
+    for start, end, type, entity in entities_of(parsed[0], starts):
         low, high = bisect.bisect_left(letters, start), bisect.bisect_left(letters, end)
         if low < high:
             first, last = own[low], own[high - 1] + 1
             number = bisect.bisect_right(places, first) - 1
             place = places[number]
-            spans[number].append(_span(document.sentences[number], first - place, last - place, type))
+            span = _span(document.sentences[number], first - place, last - place, type)
+            spans[number].append(replace(span, entity=entity))
     return [check_spans(*pair) for pair in zip(document.sentences, spans, strict=True)]
 
 

@@ -20,6 +20,7 @@ from workbench.campaigns.domains import domain_of
 from workbench.data.documents import document_in, spans_in
 from workbench.labelling import steps
 from workbench.labelling.saving import save
+from workbench.labelling.units import linked
 from workbench.labelling.work import Work, WorkSpan, work_of
 
 
@@ -83,7 +84,10 @@ def _mine(session: Session, actor: Actor, sentence_id: int) -> Annotation | None
 
 
 def _work(sentence: Sentence, spans: Sequence[Span]) -> Work:
-    marked = tuple(WorkSpan(span.start, span.end, span.type, sentence.surface(span.start, span.end)) for span in spans)
+    marked = tuple(
+        WorkSpan(span.start, span.end, span.type, sentence.surface(span.start, span.end), entity=span.entity)
+        for span in spans
+    )
     return Work(spans=marked, no_entities=not marked)
 
 
@@ -94,7 +98,7 @@ def _write(
     task = _task(session, sentence_id)
     mine = annotation_rows.find(session, task_id=task.id, user_id=actor.id)
     if task.state == "done" and mine is not None and mine.state == "submitted":
-        if is_complete and set(work_of(mine).plain_spans) == set(work.plain_spans):
+        if is_complete and linked(work_of(mine).plain_spans) == linked(work.plain_spans):
             return
         mine = steps.take_up(session, campaign, actor, task)
     elif task.leased_to != actor.id and (lost := steps.lost_to(session, actor, task)) is not None:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from crossner_core.errors import Conflict, InvalidSpan, NotAllowed, NotFound
-from crossner_core.schema import NIL
+from crossner_core.formats import make_document, read_files, write_files
+from crossner_core.formats.base import NamedFile, Record, Written
+from crossner_core.schema import NIL, Span, sentence_from_words
 from db import layer_rows
 from db.engine import Store
 from tests.support.builders import Tab, make_campaign, make_work
-from tests.support.postgres import either_store
+from tests.support.campaigns import document_campaign
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
-from workbench.data import archive
-from workbench.labelling import guidelines, linking
+from workbench.data import archive, documents
+from workbench.http.api.routes.sentences import marked
+from workbench.labelling import guidelines, linking, whole_documents
 from workbench.reports import linking as report
-
-__all__ = ["either_store"]
 
 People = dict[str, Actor]
 QUEEN, OTHER = "http://dbpedia.org/resource/Queen_(band)", "http://www.wikidata.org/entity/Q42"
@@ -163,3 +165,36 @@ def test_the_report_counts_links_agreement_and_how_good_candidates_are(store: St
     assert report.linking(store, people["res"], campaign) is None
     with pytest.raises(NotAllowed):
         report.linking(store, people["ann1"], campaign)
+
+
+def as_cas(records: Sequence[Record]) -> tuple[NamedFile, ...]:
+    return write_files([make_document("gulls.txt", records, "cas-json")], "cas-json").files
+
+
+def links_in(written: Written) -> list[str | None]:
+    (document,) = read_files(written.files, format="cas-json")
+    return [span.entity for span in document.sentences[0].spans or ()]
+
+
+def test_a_document_of_another_tool_brings_its_links(store: Store, people: People) -> None:
+    keeper = (store, people["res"], document_campaign(store, people, linking=True, confirm="none"))
+    (view,) = documents.list_documents(*keeper)
+    (parsed,) = read_files(documents.document_file(*keeper, view.id, format="cas-json").files, format="cas-json")
+    first, *rest = (record.sentence for record in parsed.sentences)
+    bare = (Span(0, 2, "musicalartist"), Span(4, 7, "band"))
+    linked_ = (replace(bare[0], entity=OTHER), replace(bare[1], entity=NIL))
+    own, others = (store, people["ann1"], keeper[2], view.id), [Record(sentence, ()) for sentence in rest]
+    for spans in (bare, linked_):  # the second time nothing but the links differs
+        files = as_cas([Record(first, spans), *others])
+        whole_documents.work_on_document(*own, files, format="cas-json", is_complete=True)
+    assert links_in(documents.work_file(*own, "ann1", format="cas-json")) == [OTHER, NIL]
+    fresh = (store, people["res"], document_campaign(store, people, name="Fresh"))
+    (view,) = documents.list_documents(*fresh)
+    documents.give_gold(*fresh, view.id, as_cas([Record(first, linked_), *others]), format="cas-json")
+    assert links_in(documents.gold_file(*fresh, view.id, format="cas-json")) == [OTHER, NIL]
+
+
+def test_the_api_says_what_spans_are_linked_to() -> None:
+    sentence = sentence_from_words(["Queen", "sang"], id="1")
+    spans = [Span(0, 1, "band", QUEEN), Span(1, 2, "band")]
+    assert [span.entity for span in marked(sentence, spans)] == [QUEEN, None]

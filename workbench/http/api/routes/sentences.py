@@ -62,6 +62,8 @@ class MarkedSpan(Answer):
     char_end: int
     type: str
     text: str
+    entity: str | None = None
+    """The address of the resource that it names, `NIL`, or null while it is linked to none."""
 
 
 class LabelledText(Answer):
@@ -371,6 +373,7 @@ def marked(sentence: Sentence, spans: Iterable[Span] | Sequence[Span]) -> list[M
                 char_end=last,
                 type=span.type,
                 text=sentence.surface(span.start, span.end),
+                entity=span.entity,
             )
         )
     return views
