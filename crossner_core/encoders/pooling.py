@@ -7,11 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from crossner_core.encoders.base import Encoder, vectors
 from crossner_core.schema import Sentence
 
 BATCH = 64
+
+
+def mean_vectors(hidden: Tensor, attention_mask: Tensor) -> Tensor:
+    """Return (B, H) means of length 1 of the vectors (B, L, H) that the mask (B, L) keeps."""
+    kept = attention_mask.unsqueeze(-1)  # (B, L, 1)
+    return nn.functional.normalize((hidden * kept).sum(1) / kept.sum(1), dim=-1)
 
 
 @torch.inference_mode()
@@ -30,8 +37,7 @@ def embed(encoder: Encoder, sentences: Sequence[Sentence]) -> NDArray[np.float32
         indices = order[first : first + BATCH]
         batch = encoder.collate([windows[index] for index in indices]).to(device)
         hidden = vectors(encoder.model, batch)
-        kept = batch.attention_mask.unsqueeze(-1)  # (B, L, 1)
-        mean = (hidden * kept).sum(1) / kept.sum(1)  # (B, H)
-        rows[[windows[index].sentence for index in indices]] = torch.nn.functional.normalize(mean, dim=-1).cpu().numpy()
+        mean = mean_vectors(hidden, batch.attention_mask)  # (B, H)
+        rows[[windows[index].sentence for index in indices]] = mean.cpu().numpy()
     encoder.model.train(training)
     return rows

@@ -44,6 +44,10 @@ class StudyConfig(Checked):
         {}, "Recipe fields to change in individual rows, by the row's label."
     )
 
+    own_source: bool = option(
+        False, "Train the source stage anew with each seed, so that deviations include it; else one serves all seeds."
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for spec in fields(self):
@@ -62,6 +66,8 @@ class StudyConfig(Checked):
                 raise InvalidConfig(
                     "A study trains with its own seeds; name them by seeds, and leave seed out of recipes."
                 )
+            if self.own_source and "source_seed" in {**self.recipe, **changes}:
+                raise InvalidConfig("With own_source each seed is the source stage's, too; leave out source_seed.")
             self.recipe_of(label)
 
     def refuse(self, *names: str, why: str) -> None:

@@ -23,6 +23,17 @@ class Decoded:
     probabilities: list[float]
 
 
+@dataclass(frozen=True, slots=True)
+class TypeTexts:
+    """The texts of each type: their vectors (V, H), and a batch of all of them for a model that reads them itself.
+
+    The rows of the batch are the texts of the types in the order of `vectors`.
+    """
+
+    vectors: Mapping[str, Tensor]
+    batch: Batch | None = None
+
+
 class TokenTagger(nn.Module):
     """Base of all architectures: an encoder and the tags it chooses from; tag 0 is O."""
 
@@ -39,8 +50,8 @@ class TokenTagger(nn.Module):
         # Parameters of a stage's objective; never part of a saved tagger.
         self.objective_parts: nn.Module = nn.Module()
 
-    def describe(self, vectors: Mapping[str, Tensor]) -> None:
-        """Take the vectors (V, H) of each type's texts, where the architecture reads them."""
+    def describe(self, texts: TypeTexts) -> None:
+        """Take the texts of the types, where the architecture reads them."""
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the mean loss over the batch's tokens with a known tag, a scalar.

@@ -24,6 +24,24 @@ class TypeAwareOptions(TaggerOptions):
         only=_ONLY,
         later=True,
     )
+    type_encoder: str = option(
+        "pretrained",
+        "What reads the texts: the pre-trained encoder, once; or the tagger's own, which learns to read them, at each "
+        "step. That finds far more of types without labels, and training takes longer.",
+        choices=("pretrained", "own"),
+        group="model",
+        only=_ONLY | {"type_texts": ("guidelines", "titles")},
+        later=True,
+    )
+    type_negatives: str = option(
+        "all",
+        "Types that the tokens of a batch are compared with, besides those it mentions: all, half of them at random, "
+        "or the most similar ones and a few at random.",
+        choices=("all", "drawn", "hard"),
+        group="model",
+        only=_ONLY,
+        later=True,
+    )
     type_scale: float = option(
         16.0,
         "What a cosine of a token and a description is multiplied by at first.",

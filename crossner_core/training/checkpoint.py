@@ -99,7 +99,7 @@ def restore_optimizer(
         name, _, kind = key.rpartition("|")
         if name not in parameters:
             raise CheckpointError(f"The saved optimizer has a weight {name!r} that this model lacks; start afresh.")
-        optimizer.state[parameters[name]][kind] = value.to(parameters[name].device) if kind != "step" else value.clone()
+        optimizer.state[parameters[name]][kind] = value.to(parameters[name].device, copy=True)
 
 
 def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,9 +1,10 @@
-"""The vectors of what types mean, by the pre-trained encoder."""
+"""The vectors of what types mean, and the texts themselves for a tagger that reads them."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -11,6 +12,8 @@ from torch import Tensor
 from crossner_core.domains.texts import TITLE
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.pooling import embed
+from crossner_core.errors import InvalidConfig
+from crossner_core.models.base import TypeTexts
 from crossner_core.schema import Sentence
 from crossner_core.tokenize import tokenize
 from crossner_core.training.data import TrainingData
@@ -18,6 +21,7 @@ from crossner_core.training.recipe import Recipe
 from crossner_core.training.stage import Stage
 
 Texts = Mapping[str, Sequence[str]]
+WORDS_READ = 24
 
 
 def stage_texts(recipe: Recipe, data: TrainingData, stage: Stage) -> dict[str, tuple[str, ...]]:
@@ -27,20 +31,26 @@ def stage_texts(recipe: Recipe, data: TrainingData, stage: Stage) -> dict[str, t
     return data.texts_of(stage.types, of_sources=stage.cached)
 
 
-def text_vectors(recipe: Recipe, encoder: Encoder, texts: Texts) -> dict[str, Tensor]:
-    """Return the vectors (V, H) of each type's texts; of a text that is longer than a window its beginning counts.
+def read_texts(recipe: Recipe, encoder: Encoder, texts: Texts) -> TypeTexts:
+    """Return the vectors (V, H) of each type's texts by the pre-trained encoder, and a batch of them for its own.
 
-    `encoder` is the pre-trained one, whatever the tagger's has become.
+    Of a text that is longer than a window its beginning counts; for its own encoder, the first `WORDS_READ` words.
     """
     if recipe.type_texts == "random":
-        return {name: _random(name, encoder.hidden_size) for name in texts}
-    chosen = {name: own[: TITLE + 1] if recipe.type_texts == "titles" else own for name, own in texts.items()}
-    flat = [(name, text) for name, own in chosen.items() for text in own]
-    rows = embed(encoder, [Sentence("", text, tokenize(text)) for _, text in flat])
-    by_name: dict[str, list[Tensor]] = {name: [] for name in texts}
-    for (name, _), row in zip(flat, rows, strict=True):
-        by_name[name].append(torch.from_numpy(row.copy()))
-    return {name: torch.stack(own) for name, own in by_name.items() if own}
+        return TypeTexts({name: _random(name, encoder.hidden_size) for name in texts})
+    chosen = {name: own[: TITLE + 1] if recipe.type_texts == "titles" else own for name, own in texts.items() if own}
+    reads = recipe.type_encoder == "own"
+    flat = [Sentence("", text, tokenize(text)) for own in chosen.values() for text in own]
+    if reads:
+        flat = [replace(each, tokens=each.tokens[:WORDS_READ]) for each in flat]
+    rows = torch.from_numpy(embed(encoder, flat)).split([len(own) for own in chosen.values()])
+    vectors = dict(zip(chosen, rows, strict=True))
+    if not reads:
+        return TypeTexts(vectors)
+    first = {window.sentence: window for window in encoder.windows(flat) if window.start == 0}
+    if empty := [each.text for number, each in enumerate(flat) if number not in first]:
+        raise InvalidConfig(f"A type's text {empty[0]!r} has no words; give it a title.")
+    return TypeTexts(vectors, encoder.collate([first[number] for number in range(len(flat))]))
 
 
 def _random(name: str, size: int) -> Tensor:

@@ -11,16 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.loading import load_encoder
 from crossner_core.errors import CheckpointError, CheckpointMismatch, EncoderUnavailable, InvalidConfig
 from crossner_core.folders import check_writable, recover_folder, write_json
-from crossner_core.models.base import TokenTagger
+from crossner_core.models.base import TokenTagger, TypeTexts
 from crossner_core.training.checkpoint import read_folder, read_json, write_folder
 from crossner_core.training.data import TrainingData
-from crossner_core.training.descriptions import stage_texts, text_vectors
+from crossner_core.training.descriptions import read_texts, stage_texts
 from crossner_core.training.engine import Report, TaskRun, share
 from crossner_core.training.events import EpochRecord, RunResult, TrainEvent
 from crossner_core.training.machine import PeakMemory, pick_device
@@ -243,15 +241,15 @@ class _Run:
         self.before.notes.append(f"Source checkpoint {cache.name} was reused.")
         return tagger.model, self.before.notes[-1]
 
-    def _described(self, stage: Stage, pretrained: Encoder) -> dict[str, Tensor]:
+    def _described(self, stage: Stage, pretrained: Encoder) -> TypeTexts | None:
         texts = stage_texts(self.recipe, self.data, stage)
-        return text_vectors(self.recipe, pretrained, texts) if texts else {}
+        return read_texts(self.recipe, pretrained, texts) if texts else None
 
     def _start(
-        self, stage: Stage, encoder: Encoder, former: TokenTagger | None, described: Mapping[str, Tensor]
+        self, stage: Stage, encoder: Encoder, former: TokenTagger | None, described: TypeTexts | None
     ) -> TaskRun[TaggerTask]:
         meta = self._identity() | {"encoder": encoder.name, "encoder_hash": encoder.fingerprint, "name": self.name}
-        if described:
+        if described is not None:
             trained = {span.type for each in self.stages for item in each.train for span in item.spans}
             meta |= {"texts": stage_texts(self.recipe, self.data, stage), "trained_types": sorted(trained)}
         parents = self.data.parents if self.recipe.inherit else None

@@ -100,6 +100,8 @@ class RunRandom:
             torch.set_rng_state(self.state["cpu"])
             if "cuda" in self.state:
                 torch.cuda.set_rng_state(self.state["cuda"], self.device)
+            elif self.device.type == "cuda":  # a state that was saved on a CPU
+                torch.cuda.manual_seed(int(torch.randint(2**62, (1,))))
             yield
             self.state = self._read()
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from crossner_core.encoders.base import Encoder
 from crossner_core.evaluation.scores import score_tags
-from crossner_core.models.base import TokenTagger
+from crossner_core.models.base import TokenTagger, TypeTexts
 from crossner_core.tags import tags_from_spans
 from crossner_core.training.batches import shuffled_batches, tag_indices
 from crossner_core.training.engine import Evaluation, Plan, Progress, Task, TaskRun, Work
@@ -198,7 +198,7 @@ def begin_stage(
     *,
     parents: Mapping[str, str] | None = None,
     meta: Mapping[str, Any] | None = None,
-    described: Mapping[str, Tensor] | None = None,
+    described: TypeTexts | None = None,
 ) -> TaskRun[TaggerTask]:
     """Create a stage's run: the given body, and a new head with the rows of types shared with `former`.
 
@@ -208,7 +208,7 @@ def begin_stage(
     random = RunRandom(stage.seed, pick_device(recipe.device))
     with random.active():
         model = build_model(source_recipe(recipe) if stage.cached else recipe, encoder, stage.types).to(random.device)
-    if described:
+    if described is not None:
         model.describe(described)
     model.use_bf16 = use_bf16(recipe.precision, random.device)
     if recipe.recompute:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +29,8 @@ UNIVERSAL: Mapping[str, Any] = {
     "source_epochs": 3,
     "source_learning_rate": 1e-4,
     "source_head_learning_rate": 1e-3,
+    "type_encoder": "own",
+    "type_negatives": "hard",
 }
 """The recipe of a tagger for any types, apart from its sources."""
 app = new_app()
@@ -38,10 +40,10 @@ def for_types(predictor: Predictor, pretrained: Encoder, texts: Texts) -> Predic
     """Return a tagger for the types that `texts` describe, which shares the predictor's encoder.
 
     A type that the predictor was trained on keeps the weights it has; any other is known by its texts alone.
-    `pretrained` is the encoder that the tagger was trained from: it reads the texts. Raises InvalidConfig for another
-    architecture, CheckpointMismatch for another encoder.
+    `pretrained` is the encoder that the tagger was trained from: it reads the texts, unless the tagger's own does.
+    Raises InvalidConfig for another architecture, CheckpointMismatch for another encoder.
     """
-    from crossner_core.training.descriptions import text_vectors
+    from crossner_core.training.descriptions import read_texts
     from crossner_core.training.predictor import Predictor, build_model
 
     recipe = predictor.recipe
@@ -58,7 +60,8 @@ def for_types(predictor: Predictor, pretrained: Encoder, texts: Texts) -> Predic
     device = next(predictor.model.parameters()).device
     model = build_model(recipe, predictor.encoder, tuple(texts)).to(device)
     model.copy_shared_tags(predictor.model)
-    model.describe(text_vectors(recipe, pretrained, texts))
+    reader = predictor.encoder if recipe.type_encoder == "own" else pretrained
+    model.describe(replace(read_texts(recipe, reader, texts), batch=None))
     model.use_bf16 = predictor.model.use_bf16
     model.eval()
     meta = {**predictor.meta, "texts": dict(texts)}

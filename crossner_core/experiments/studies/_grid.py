@@ -175,6 +175,8 @@ def cell_of(config: StudyConfig, row: Row, corpus: str, seed: int) -> Cell:
     if row.sources:
         changes["source"] = source_text({name: weight for name, weight in row.sources.items() if name != corpus})
     recipe = replace(config.recipe_of(row.label, **changes), seed=seed)
+    if config.own_source:
+        recipe = replace(recipe, source_seed=seed)
     return Cell(corpus, recipe, row.size, row.order, gazetteer=row.gazetteer)
 
 

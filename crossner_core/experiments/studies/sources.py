@@ -34,6 +34,13 @@ DIRECT, ONE, NAMES, TEXTS, RANDOM, STUDENTS, GAZETTEER = (
     "many by description, self-training",
     "many by description, self-training, gazetteer",
 )
+_OF_MANY: Mapping[str, Any] = {
+    "source_unmarked": "unknown",
+    "source_epochs": 3,
+    "source_learning_rate": 1e-4,
+    "source_head_learning_rate": 1e-3,
+}
+"""How rows with many sources are trained, where the recipe does not say otherwise."""
 _READS = {"architecture": "type_aware"}
 _METHODS: Mapping[str, Mapping[str, Any]] = {
     DIRECT: {"setting": "direct"},
@@ -101,7 +108,10 @@ def rows(config: SourcesConfig) -> list[Row]:
 
 
 def _row(config: SourcesConfig, method: str, size: int | None, label: str, encoder: str) -> Row:
-    changes = dict(_METHODS[method])
+    usual = {} if method in (DIRECT, ONE) else dict(_OF_MANY)
+    if _METHODS[method].get("architecture"):
+        usual["head_first_epochs"] = 0
+    changes = {name: value for name, value in usual.items() if name not in config.recipe} | dict(_METHODS[method])
     if size == 0:
         changes["setting"] = SOURCE_ONLY
     of = {DIRECT: "", ONE: config.source}.get(method, config.sources)

@@ -34,6 +34,27 @@ def test_a_target_is_never_its_own_source_and_zero_shot_has_no_target_stage() ->
     assert ("source_only", "direct", "guidelines", None) not in cells
 
 
+def test_each_seed_has_a_source_stage_of_its_own_where_asked_for() -> None:
+    def seeds(**changes: Any) -> set[tuple[int, int]]:
+        return {
+            (cell.recipe.seed, cell.recipe.source_seed) for cell in study(ID).cells(_config(seeds=(5, 6), **changes))
+        }
+
+    assert seeds() == {(5, 0), (6, 0)}
+    assert seeds(own_source=True) == {(5, 5), (6, 6)}
+    with pytest.raises(InvalidConfig, match="leave out source_seed"):
+        _config(own_source=True, recipe={"source_seed": 3})
+
+
+def test_rows_with_many_sources_are_trained_as_the_recipe_says() -> None:
+    def epochs(**changes: Any) -> set[int]:
+        cells = study(ID).cells(_config(methods=("many by description",), **changes))
+        return {cell.recipe.source_epochs for cell in cells}
+
+    assert epochs() == {3}
+    assert epochs(recipe={"source_epochs": 1}) == {1}
+
+
 def test_study_tells_types_that_sources_have_from_those_they_lack(tmp_path: Path) -> None:
     data, encoder = data_folder(tmp_path / "corpora"), str(save_encoder(tmp_path / "tiny"))
     methods, sizes = ("one source by name", "many by description"), ("0", "all sentences")

@@ -19,6 +19,7 @@ from crossner_core.errors import InvalidConfig, StorageError
 from crossner_core.exports import decoder
 from crossner_core.exports.base import EXPORTS, About, export_tagger
 from crossner_core.models._linear_chain import Chain, marginals
+from crossner_core.models.base import TypeTexts
 from crossner_core.models.registry import architecture_ids
 from crossner_core.models.viterbi import iob2_transitions, viterbi
 from crossner_core.schema import LabelledSentence, Sentence, sentence_from_words
@@ -41,7 +42,7 @@ def predictor(architecture: str = "tagger", **options: Any) -> Predictor:
             if not name.startswith("encoder."):
                 parameter.add_(0.5 * torch.randn_like(parameter))
     if recipe.reads_texts:
-        model.describe({name: torch.randn(2, 32) for name in (*TYPES, "source_only")})
+        model.describe(TypeTexts({name: torch.randn(2, 32) for name in (*TYPES, "source_only")}))
     meta = {
         "recipe": recipe.to_dict(),
         "recipe_hash": "r",

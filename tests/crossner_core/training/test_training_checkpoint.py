@@ -192,3 +192,11 @@ def test_load_of_a_damaged_encoder_is_refused_in_words(trained: Path, tmp_path: 
         load_tagger(tmp_path)
     with pytest.raises(EncoderUnavailable, match=r"cannot be loaded|has no \*\.safetensors"):
         load_encoder(str(tmp_path / "tagger" / "encoder"))
+
+
+def test_optimizer_state_goes_to_its_parameter() -> None:
+    there = torch.nn.Parameter(torch.zeros(2, device="meta"))
+    optimizer = torch.optim.AdamW([there])
+    saved = {"weight|step": torch.tensor(3.0), "weight|exp_avg": torch.zeros(2)}
+    checkpoint.restore_optimizer(optimizer, {there: "weight"}, saved)
+    assert {value.device.type for value in optimizer.state[there].values()} == {"meta"}

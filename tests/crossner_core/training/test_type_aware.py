@@ -11,11 +11,12 @@ import torch
 from crossner_core.domains import load_domain
 from crossner_core.domains.texts import texts_of, texts_of_name
 from crossner_core.errors import CheckpointMismatch, InvalidConfig
+from crossner_core.models.base import TypeTexts
 from crossner_core.models.heads import tag_types
 from crossner_core.models.type_aware import TypeAware
 from crossner_core.training import zero_shot
 from crossner_core.training.data import SourceCorpus, TrainingData
-from crossner_core.training.descriptions import text_vectors
+from crossner_core.training.descriptions import read_texts
 from crossner_core.training.loop import WarmStart, train
 from crossner_core.training.predictor import Predictor, build_model, load_tagger
 from crossner_core.training.recipe import data_hash, source_key
@@ -86,14 +87,14 @@ def test_types_with_one_description_score_alike_until_they_learn_apart() -> None
     recipe = tiny_recipe(architecture="type_aware")
     model = build_model(recipe, tiny_encoder(), TYPES)
     assert isinstance(model, TypeAware)
-    model.describe(text_vectors(recipe, tiny_encoder(), dict.fromkeys(TYPES, ("ada",))))
+    model.describe(read_texts(recipe, tiny_encoder(), dict.fromkeys(TYPES, ("ada",))))
     scores = model.eval().scores(batch_for(model))  # (B, W, 5)
     assert torch.equal(scores[..., 1:3], scores[..., 3:5])
-    model.describe(text_vectors(recipe, tiny_encoder(), {**TEXTS, "band": ("marble",)}))
+    model.describe(read_texts(recipe, tiny_encoder(), {**TEXTS, "band": ("marble",)}))
     scores = model.scores(batch_for(model))
     assert not torch.equal(scores[..., 1:3], scores[..., 3:5])
     with pytest.raises(InvalidConfig, match="no description of band, location"):
-        model.describe({"person": torch.zeros(1, 32)})
+        model.describe(TypeTexts({"person": torch.zeros(1, 32)}))
 
 
 def test_what_is_read_of_a_type() -> None:
@@ -103,13 +104,13 @@ def test_what_is_read_of_a_type() -> None:
     assert guideline.startswith("musical artist: ") and len(guideline) > 100
     assert texts_of_name("Restaurant_Name") == texts_of_name("restaurantName") == "restaurant name"
     encoder, words = tiny_encoder(), {"person": ("ada", "ada sang"), "band": ("marble",)}
-    titles = text_vectors(tiny_recipe(architecture="type_aware", type_texts="titles"), encoder, words)
-    both = text_vectors(tiny_recipe(architecture="type_aware"), encoder, words)
+    titles = read_texts(tiny_recipe(architecture="type_aware", type_texts="titles"), encoder, words).vectors
+    both = read_texts(tiny_recipe(architecture="type_aware"), encoder, words).vectors
     assert titles["person"].shape == (1, 32) and both["person"].shape == (2, 32)
     random = tiny_recipe(architecture="type_aware", type_texts="random")
-    control = text_vectors(random, encoder, words)
-    assert torch.equal(control["band"], text_vectors(random, encoder, {"band": ("other words",)})["band"])
-    long = text_vectors(tiny_recipe(architecture="type_aware"), encoder, {"band": ("marble " * 10_000,)})
+    control = read_texts(random, encoder, words).vectors
+    assert torch.equal(control["band"], read_texts(random, encoder, {"band": ("other words",)}).vectors["band"])
+    long = read_texts(tiny_recipe(architecture="type_aware"), encoder, {"band": ("marble " * 10_000,)}).vectors
     assert long["band"].isfinite().all()
 
 
@@ -177,3 +178,64 @@ def test_source_only_knows_a_target_by_its_words_before_its_first_sentence(tmp_p
     by_name = replace(recipe, architecture="tagger")
     *_, last = train(by_name, data, checkpoint_dir=tmp_path / "by name", encoder=tiny_encoder())
     assert last.result is not None and last.result.test is not None and last.result.test.f1 < 0.5
+
+
+def test_its_own_encoder_learns_to_read_texts(tmp_path: Path) -> None:
+    recipe = tiny_recipe(architecture="type_aware", type_encoder="own", max_epochs=4)
+    data = TrainingData(train=ITEMS[:24], dev=ITEMS[24:32], test=ITEMS[32:], types=TYPES, texts=TEXTS)
+    list(train(recipe, data, checkpoint_dir=tmp_path, encoder=tiny_encoder()))
+    tagger = load_tagger(tmp_path)
+    assert isinstance(tagger.model, TypeAware)
+    before = read_texts(recipe, tiny_encoder(), TEXTS).vectors
+    for row, name in enumerate(TYPES):
+        kept = tagger.model.texts[row, : len(TEXTS[name])]
+        assert not torch.allclose(kept, before[name], atol=1e-3)
+        torch.testing.assert_close(kept, read_texts(recipe, tagger.encoder, TEXTS).vectors[name], atol=1e-5, rtol=0)
+    same = zero_shot.for_types(tagger, tiny_encoder(), TEXTS)
+    test = [item.sentence for item in ITEMS]
+    assert same.predict_spans(test) == tagger.predict_spans(test)
+
+
+def test_its_own_encoder_reads_one_text_of_each_type_that_takes_part() -> None:
+    recipe = tiny_recipe(architecture="type_aware", type_encoder="own", dropout=0.0)
+    model = build_model(recipe, tiny_encoder(), TYPES)
+    assert isinstance(model, TypeAware)
+    model.describe(read_texts(recipe, tiny_encoder(), TEXTS))
+    model.eval()
+    model.train()
+    model.encoder.eval()
+    kept = torch.tensor([True, False, True])
+    chosen = model._chosen_texts(kept)
+    vectors = read_texts(recipe, tiny_encoder(), TEXTS).vectors
+    torch.testing.assert_close(chosen[0], vectors["person"][0], atol=1e-5, rtol=0)
+    assert not chosen[1].any() and chosen.requires_grad
+    drawn = [model._chosen_texts()[1] for _ in range(20)]
+    for text in vectors["band"]:
+        assert any(torch.allclose(each, text, atol=1e-5) for each in drawn)
+    assert not model._chosen_texts(torch.zeros(3, dtype=torch.bool)).any()
+
+
+@pytest.mark.parametrize("negatives", ["drawn", "hard"])
+def test_a_batch_is_compared_with_the_types_it_mentions_and_some_others(negatives: str) -> None:
+    names = (*TYPES, *(f"other{number}" for number in range(20)))
+    recipe = tiny_recipe(architecture="type_aware", type_negatives=negatives, label_smoothing=0.1)
+    model = build_model(recipe, tiny_encoder(), names)
+    assert isinstance(model, TypeAware)
+    vectors = torch.nn.functional.normalize(torch.randn(len(names), 1, 32), dim=-1)
+    model.describe(TypeTexts(dict(zip(names, vectors, strict=True))))
+    batch = batch_for(model, 1)
+    mentioned = sorted({(tag - 1) // 2 for tag in batch.tags.flatten().tolist() if tag > 0})
+    near = (vectors[mentioned, 0] @ vectors[:, 0].T).topk(5).indices.flatten().tolist()
+    sizes = set()
+    for _ in range(30):
+        kept = model._taking_part(batch)
+        assert kept is not None and kept[mentioned].all()
+        sizes.add(int(kept.sum()))
+        if negatives == "hard":
+            assert kept[near].all()
+    assert len(sizes) > 1 and max(sizes) < len(names)
+    model.train()
+    model.loss(batch).backward()
+    assert torch.isfinite(model.loss(batch))
+    never = build_model(replace(recipe, type_negatives="all"), tiny_encoder(), names)
+    assert isinstance(never, TypeAware) and never._taking_part(batch) is None

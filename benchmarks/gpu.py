@@ -1,0 +1,156 @@
+"""Train every architecture in every setting on a GPU: whole, again, stopped and resumed, moved from the CPU.
+
+Needs a GPU, and says so where there is none. For each pair of architecture and setting, on a few sentences of two
+corpora, it prints what failed, the largest difference of a weight between two runs of one seed (`again`), between a run
+and the same run stopped and resumed (`resumed`), whether a run begun on the CPU goes on there (`moved`), and dev F1
+beside the CPU's.
+
+    python -m benchmarks.gpu --data ../shared/data/ner [--encoder minilm] [--workers 4] [--deterministic]
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import torch
+from safetensors.torch import load_file
+
+from crossner_core.experiments.corpora import read_corpus
+from crossner_core.models.registry import architecture_ids
+from crossner_core.training.data import TrainingData
+from crossner_core.training.events import RunResult
+from crossner_core.training.loop import train
+from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.registry import setting_ids
+from crossner_core.training.sources import prepared
+
+SENTENCES, SOURCE_SENTENCES, STEPS_TO_STOP = 12, 24, 5
+SHORT = {
+    "source_epochs": 1,
+    "max_epochs": 2,
+    "head_first_epochs": 1,
+    "dev_every": 1,
+    "min_epoch_steps": 3,
+    "seed": 555,
+    "precision": "fp32",
+}
+
+
+def main() -> int:
+    """Measure, print, and return 0 if every pair trained, resumed and moved."""
+    options = _options()
+    if not torch.cuda.is_available():
+        print("PyTorch sees no GPU here: nothing is measured.")
+        return 2
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}")
+    pairs = [(architecture, setting) for architecture in architecture_ids() for setting in setting_ids()]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.workers, mp_context=context) as pool:
+        lines = list(pool.map(measure, pairs, [options] * len(pairs)))
+    print("| architecture | setting | dev F1 GPU | CPU | again | resumed | moved | seconds GPU | CPU |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for line in lines:
+        print(f"| {' | '.join(line)} |")
+    return 1 if any("failed" in cell for line in lines for cell in line) else 0
+
+
+def measure(pair: tuple[str, str], options: argparse.Namespace) -> list[str]:
+    """Return one line of the table; an error becomes its text."""
+    torch.set_num_threads(1)
+    if options.deterministic:
+        torch.use_deterministic_algorithms(True)
+    recipe = Recipe.from_dict({**SHORT, "architecture": pair[0], "setting": pair[1], "encoder": options.encoder})
+    data = _data(recipe, options)
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        line = list(pair)
+        whole = _try(line, lambda: run(recipe, data, folder / "whole", "cuda"), _dev)
+        on_cpu = _try(line, lambda: run(recipe, data, folder / "cpu", "cpu"), _dev)
+        _try(line, lambda: run(recipe, data, folder / "again", "cuda"), lambda _: _far(folder, "again"))
+        _try(line, lambda: resumed(recipe, data, folder / "resumed", "cuda"), lambda _: _far(folder, "resumed"))
+        _try(line, lambda: resumed(recipe, data, folder / "moved", "cpu"), _dev)
+        return [*line, *(f"{seconds:.1f}" for seconds in (whole, on_cpu))]
+
+
+def run(recipe: Recipe, data: TrainingData, folder: Path, device: str, steps: int = 0) -> RunResult:
+    """Train on `device`, as if there were no other; stop after that many steps, if any."""
+    seen = 0
+
+    def should_stop() -> bool:
+        nonlocal seen
+        seen += 1
+        return 0 < steps <= seen
+
+    with patch.object(
+        torch.cuda, "is_available", return_value=device == "cuda"
+    ):  # a device in the recipe is part of it
+        *_, last = train(recipe, data, checkpoint_dir=folder, should_stop=should_stop)
+    assert last.result is not None
+    return last.result
+
+
+def resumed(recipe: Recipe, data: TrainingData, folder: Path, first: str) -> RunResult:
+    """Train a few steps on the first device, and go on from there on the GPU."""
+    run(recipe, data, folder, first, STEPS_TO_STOP)
+    return run(recipe, data, folder, "cuda")
+
+
+def _try(line: list[str], do: Callable[[], RunResult], show: Callable[[RunResult], str]) -> float:
+    """Append what was shown, or what failed; return the seconds."""
+    began = time.perf_counter()
+    try:
+        line.append(show(do()))
+    except Exception as error:  # what fails is what is looked for
+        line.append(f"failed: {type(error).__name__}: {str(error).splitlines()[0][:160] if str(error) else ''}")
+    return time.perf_counter() - began
+
+
+def _far(folder: Path, name: str) -> str:
+    """Return the largest difference between a weight of the whole run and that of another."""
+    mine, theirs = (_weights(folder / each) for each in ("whole", name))
+    return f"{max(float((mine[key].float() - theirs[key].float()).abs().max()) for key in mine if key in theirs):.0e}"
+
+
+def _dev(result: RunResult) -> str:
+    return "none" if result.dev is None else f"{100 * result.dev.f1:.2f}"
+
+
+def _weights(folder: Path) -> dict[str, torch.Tensor]:
+    return {name: tensor for path in folder.rglob("*.safetensors") for name, tensor in load_file(path).items()}
+
+
+def _data(recipe: Recipe, options: argparse.Namespace) -> TrainingData:
+    target, source = read_corpus(options.corpus, options.data), read_corpus(options.source, options.data)
+    few = replace(source.as_source(1.0), train=source.train[:SOURCE_SENTENCES], dev=source.dev[:SENTENCES])
+    whole = target.data(size=SENTENCES, order="file")
+    return replace(
+        whole,
+        dev=whole.dev[:SENTENCES],
+        test=whole.test[:SENTENCES],
+        unlabelled=whole.unlabelled[:SENTENCES],
+        sources=prepared(recipe, [few], target.types),
+    )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--encoder", default="minilm")
+    parser.add_argument("--corpus", default="music")
+    parser.add_argument("--source", default="ai")
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--deterministic", action="store_true", help="refuse kernels that add in any order")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
