@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode, urlsplit
 ROOT = "/api/v1"
 FINAL = ("done", "failed", "cancelled")
 _CREATES = (("POST", "/campaigns"), ("POST", "/runs"), ("POST", "/curves"))
-_CREATED_IN_CAMPAIGN = ("/sentences", "/snapshots")
+_CREATED_IN_CAMPAIGN = ("/sentences", "/snapshots", "/webhooks", "/test")
 
 
 class ApiProblem(Exception):

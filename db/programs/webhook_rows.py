@@ -178,11 +178,13 @@ def deliveries(
     return list(session.scalars(query))
 
 
-def find_delivery(session: Session, campaign_id: int, delivery_id: int) -> tuple[Delivery, Webhook] | None:
-    """Return a delivery of a campaign, locked until the transaction ends, with its webhook."""
+def find_delivery(
+    session: Session, campaign_id: int, delivery_id: int, *, lock: bool = False
+) -> tuple[Delivery, Webhook] | None:
+    """Return a delivery of a campaign with its webhook; with `lock` it is held until the transaction ends."""
     query = sa.select(Delivery, Webhook).join(Webhook, Webhook.id == Delivery.webhook_id)
     query = query.where(Delivery.id == delivery_id, Webhook.campaign_id == campaign_id)
-    row = session.execute(query.with_for_update(of=Delivery)).one_or_none()
+    row = session.execute(query.with_for_update(of=Delivery) if lock else query).one_or_none()
     return None if row is None else (row[0], row[1])
 
 

@@ -81,6 +81,15 @@ def list_webhooks(store: Store, actor: Actor, campaign_id: int) -> tuple[Webhook
         return _views(session, campaign_id)
 
 
+def get_webhook(store: Store, actor: Actor, campaign_id: int, webhook_id: int) -> WebhookView:
+    """Return a webhook of a campaign."""
+    require(actor, *KEEPERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *KEEPERS)
+        _find(session, campaign_id, webhook_id)
+        return _one_view(session, campaign_id, webhook_id)
+
+
 def make_webhook(store: Store, actor: Actor, campaign_id: int, *, url: str, events: Sequence[str]) -> NewSecret:
     """Make a webhook that is on, with a secret that is returned once.
 
@@ -189,6 +198,14 @@ def list_deliveries(
         return tuple(_delivery(row) for row in rows)
 
 
+def get_delivery(store: Store, actor: Actor, campaign_id: int, delivery_id: int) -> DeliveryView:
+    """Return a delivery of a campaign's webhooks."""
+    require(actor, *KEEPERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *KEEPERS)
+        return _delivery(_find_delivery(session, campaign_id, delivery_id)[0])
+
+
 def redeliver(store: Store, actor: Actor, campaign_id: int, delivery_id: int) -> DeliveryView:
     """Send a delivery again at once, under the same id; one that waits for its next attempt is not held back longer.
 
@@ -197,10 +214,7 @@ def redeliver(store: Store, actor: Actor, campaign_id: int, delivery_id: int) ->
     require(actor, *KEEPERS)
     with store.write() as session:
         current, _ = _open_campaign(session, actor, campaign_id)
-        pair = webhook_rows.find_delivery(session, campaign_id, delivery_id)
-        if pair is None:
-            raise NotFound(f"There is no delivery {delivery_id} in this campaign; the log lists those of 30 days.")
-        row, webhook = pair
+        row, webhook = _find_delivery(session, campaign_id, delivery_id, lock=True)
         _refuse_off(webhook)
         if row.claimed_until is not None and row.claimed_until > now():
             raise Conflict(f"Delivery {delivery_id} is being sent at this moment; look at the log again in a minute.")
@@ -263,6 +277,15 @@ def _find(session: Session, campaign_id: int, webhook_id: int) -> Webhook:
     if row is None:
         raise NotFound(f"There is no webhook {webhook_id} in this campaign; the list shows those it has.")
     return row
+
+
+def _find_delivery(
+    session: Session, campaign_id: int, delivery_id: int, *, lock: bool = False
+) -> tuple[Delivery, Webhook]:
+    pair = webhook_rows.find_delivery(session, campaign_id, delivery_id, lock=lock)
+    if pair is None:
+        raise NotFound(f"There is no delivery {delivery_id} in this campaign; the log lists those of 30 days.")
+    return pair
 
 
 def _refuse_off(webhook: Webhook) -> None:

@@ -41,6 +41,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "start_run": {"snapshot": 1, "recipe": {"max_epochs": 1, "seed": 9}},
     "start_curve": {"snapshot": 1, "sizes": [2], "seeds": [1]},
     "predict": {"run": 1, "texts": ["Ada sang ."]},
+    "make_webhook": {"url": "https://192.0.2.1/hooks"},
+    "change_webhook": {"events": ["run.ended"]},
 }
 HIDDEN = {403, 404}
 
@@ -52,7 +54,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 def server(store: Store, home: Path, **changes: object) -> TestClient:
-    settings = settings_for(store, home, **changes)
+    settings = settings_for(store, home, webhook_private_hosts="192.0.2.1", **changes)
     return TestClient(Gate(Starlette(routes=Api(settings).routes()), settings=settings))
 
 
@@ -71,7 +73,8 @@ def concrete(route: Declared, scene: Scene) -> str:
     ids = scene.ids
     with closing(sqlite3.connect(scene.file)) as connection:
         (sentence,) = connection.execute("SELECT sentence_id FROM task WHERE id = ?", [ids["gold"]]).fetchone()
-    values = {"campaign": ids["campaign"], "sentence": sentence, "run": ids["run"], "layer": "gold"}
+    names = ("campaign", "run", "webhook", "delivery")
+    values = {name: ids[name] for name in names} | {"sentence": sentence, "layer": "gold"}
     return ROOT + route.path.format(**values, hash=ids["snapshot"].hash[:8])
 
 

@@ -117,6 +117,8 @@ def _body(route: Declared) -> str:
 def _answer(route: Declared) -> str:
     if route.answer is File:
         return f"<p>Answers {route.status} with the file.</p>"
+    if route.answer is type(None):
+        return f"<p>Answers {route.status} without a body.</p>"
     operation = openapi()["paths"][ROOT + route.path][route.method.lower()]
     schema = operation["responses"][str(route.status)]["content"]["application/json"]["schema"]
     return f"<p>Answers {route.status}.</p>{_details(schema['$ref'].rsplit('/', 1)[1])}"

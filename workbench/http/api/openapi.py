@@ -51,8 +51,8 @@ def openapi() -> dict[str, Any]:
         "info": {
             "title": "CrossNER workbench",
             "version": "1",
-            "description": "Campaigns, sentences, gold, snapshots, runs and predictions. Every request carries a "
-            "personal token, which acts as its person: what the person may not do, the token may not.",
+            "description": "Campaigns, sentences, gold, snapshots, runs, predictions and webhooks. Every request "
+            "carries a personal token, which acts as its person: what the person may not do, the token may not.",
         },
         "paths": paths,
         "components": {
@@ -102,7 +102,7 @@ def kinds_of(route: Declared) -> tuple[Kind, ...]:
 def _models() -> dict[tuple[type[BaseModel], Literal["validation", "serialization"]], None]:
     models: dict[tuple[type[BaseModel], Literal["validation", "serialization"]], None] = {}
     for route in routes():
-        if route.answer is not File:
+        if route.answer not in (File, type(None)):
             models[route.answer, "serialization"] = None
         if route.body is not None and not route.takes_files:
             models[route.body, "validation"] = None
@@ -140,6 +140,8 @@ def _body(route: Declared, body: type[BaseModel], schemas: Mapping[Any, Any]) ->
 def _responses(route: Declared, schemas: Mapping[Any, Any]) -> dict[str, Any]:
     if route.answer is File:
         good: dict[str, Any] = {"description": "The file.", "content": {"application/octet-stream": {}}}
+    elif route.answer is type(None):
+        good = {"description": "Done."}
     else:
         schema = schemas[route.answer, "serialization"]
         good = {"description": "Done.", "content": {"application/json": {"schema": schema}}}

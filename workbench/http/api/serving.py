@@ -263,6 +263,8 @@ def _response(route: Declared, made: Any) -> Response:
     if isinstance(made, File):
         name = made.name.encode("ascii", "replace").decode().replace('"', "").replace("?", "-")
         return Response(made.data, 200, {"content-disposition": f'attachment; filename="{name}"'}, made.media_type)
+    if made is None:
+        return Response(status_code=route.status)
     return _json(route.status, made.model_dump_json())
 
 
