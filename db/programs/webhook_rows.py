@@ -59,9 +59,10 @@ def add(session: Session, **values: Any) -> Webhook:
     return row
 
 
-def find(session: Session, campaign_id: int, webhook_id: int) -> Webhook | None:
-    """Return a webhook of a campaign."""
-    return session.scalar(sa.select(Webhook).where(Webhook.id == webhook_id, Webhook.campaign_id == campaign_id))
+def find(session: Session, campaign_id: int, webhook_id: int, *, lock: bool = False) -> Webhook | None:
+    """Return a webhook of a campaign; with `lock` it is held until the transaction ends."""
+    query = sa.select(Webhook).where(Webhook.id == webhook_id, Webhook.campaign_id == campaign_id)
+    return session.scalar(query.with_for_update(key_share=True) if lock else query)
 
 
 def remove(session: Session, webhook: Webhook) -> None:

@@ -43,6 +43,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "predict": {"run": 1, "texts": ["Ada sang ."]},
     "make_webhook": {"url": "https://192.0.2.1/hooks"},
     "change_webhook": {"events": ["run.ended"]},
+    "change_settings": {"settings": {"hint_below": 0.5}},
 }
 HIDDEN = {403, 404}
 

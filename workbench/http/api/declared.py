@@ -18,6 +18,7 @@ from crossner_core.errors import BadInput
 from crossner_core.registry import Registry
 from db.engine import Store
 from workbench.accounts.actors import Actor
+from workbench.http.api.etags import refuse_changed
 
 ROOT = "/api/v1"
 Scope = Literal["read", "write", "train"]
@@ -57,6 +58,10 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(frozen=True, from_attributes=True, use_attribute_docstrings=True)
 
+    def encoded(self) -> bytes:
+        """Return it as the bytes of a body in JSON."""
+        return in_utf8(self.model_dump_json())
+
 
 class PageInputs(Inputs):
     """The part of a list that is asked for."""
@@ -90,6 +95,12 @@ class Call:
     store: Store
     actor: Actor
     token_id: int
+    if_match: tuple[str, ...] | None = None
+    """Tags in the header If-Match; None without it."""
+
+    def refuse_changed(self, answer: Answer) -> None:
+        """Raise `Changed` if what is to be changed, as it would be answered now, is not what If-Match says."""
+        refuse_changed(answer.encoded(), self.if_match)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +108,9 @@ class Declared:
     """One route; `roles` are those that its use cases let in, which check them by themselves.
 
     `creates`: a repeated request would make a second thing, so that idempotency keys are taken. `slots` name the
-    threads it waits for: `short`, `long` (whole files) or `model`. `most_bytes` limits the body.
+    threads it waits for: `short`, `long` (whole files) or `model`. `most_bytes` limits the body. `matches`: it takes
+    If-Match, and its function hands what is to be changed to `Call.refuse_changed`. `version` returns what an answer is
+    made of as a text, for less than the answer costs, or None.
     """
 
     method: str
@@ -113,6 +126,8 @@ class Declared:
     creates: bool
     slots: str
     most_bytes: int
+    matches: bool
+    version: Callable[..., str | None] | None
 
     @property
     def name(self) -> str:
@@ -135,6 +150,11 @@ class Declared:
     def path_names(self) -> tuple[str, ...]:
         """The parameters in the path."""
         return tuple(re.findall(r"{(\w+)}", self.path))
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it only reads, so that what it answers has a tag."""
+        return self.method == "GET"
 
     @property
     def takes_files(self) -> bool:
@@ -173,6 +193,8 @@ def route(
     creates: bool = False,
     slots: str = "short",
     most_bytes: int = JSON_BYTES,
+    matches: bool = False,
+    version: Callable[..., str | None] | None = None,
 ) -> Callable[[Handler], Handler]:
     """Declare a route by the function that answers it: `(call, inputs)` or `(call, inputs, body)`.
 
@@ -195,6 +217,8 @@ def route(
             creates=creates,
             slots=slots,
             most_bytes=most_bytes,
+            matches=matches,
+            version=version,
         )
         if unknown := set(declared.path_names) - set(declared.inputs.model_fields):
             raise TypeError(f"{method} {path}: {sorted(unknown)} are no fields of {declared.inputs.__name__}.")
@@ -209,6 +233,11 @@ def routes() -> tuple[Declared, ...]:
     ROUTES.load()
     order = ("GET", "POST", "PUT", "PATCH", "DELETE")
     return tuple(sorted(ROUTES.values(), key=lambda route: (route.group, route.path, order.index(route.method))))
+
+
+def in_utf8(text: str) -> bytes:
+    """Return JSON in UTF-8; half a surrogate pair, which UTF-8 has no bytes for, becomes JSON's escape for it."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def cursor_of(number: int) -> str:

@@ -57,6 +57,9 @@ probability lies in [0, 1], and so does an F1. Moments are in UTC. The same as
 <a href="{ROOT}/openapi.json">OpenAPI 3.1</a>.</p>
 <p>A request that makes something may carry the header <code>Idempotency-Key</code>: sent again within 24 hours, it is
 not carried out again, but answered the same.</p>
+<p>An answer to a <code>GET</code> has an <code>ETag</code>: as <code>If-None-Match</code> it saves sending what you
+have (304), as <code>If-Match</code> of a <code>PATCH</code> or <code>DELETE</code> it keeps you from changing what has
+changed since (412).</p>
 <nav aria-label="Routes"><ul>{"".join(_listed(part) for _, part in groups)}</ul></nav>
 {"".join(f"<section><h2>{escape(_title(name))}</h2>{''.join(map(_article, part))}</section>" for name, part in groups)}
 <section><h2>Problems</h2><p>What was not done is answered as <code>application/problem+json</code> (RFC 9457) with

@@ -26,8 +26,9 @@ from workbench.accounts.tokens import Bearer, allows, bearer_of
 from workbench.accounts.ways import acting
 from workbench.campaigns.campaigns import get_campaign
 from workbench.http.api import problems, replays
-from workbench.http.api.declared import ROOT, Body, Call, Declared, File, Files, routes
+from workbench.http.api.declared import ROOT, Body, Call, Declared, File, Files, in_utf8, routes
 from workbench.http.api.document_page import document_page
+from workbench.http.api.etags import is_known, tag_of, tags_in, weak_tag
 from workbench.http.api.limits import Limits, Slots, TooLarge, limited
 from workbench.http.api.openapi import openapi
 from workbench.http.api.problems import problem, refusal
@@ -49,6 +50,8 @@ class _Asked:
     body: Any
     files: tuple[UploadFile, ...]
     raw: bytes
+    tags: tuple[str, ...] | None
+    """Of If-None-Match where the route only reads, else of If-Match."""
 
 
 class _Refused(Exception):
@@ -130,14 +133,16 @@ class Api:
         body = asked.body
         if asked.files:
             body = Files(files=tuple((file.filename or "upload", file.file.read()) for file in asked.files))
-        call = Call(store, bearer.actor, bearer.token_id)
+        call = Call(store, bearer.actor, bearer.token_id, None if route.is_read else asked.tags)
+        if route.is_read:
+            return _conditional(call, asked)
         if key is None:
             return _response(route, _handled(call, asked, body))
         checked = replays.checked_key(key)
         kept = replays.begin(store, bearer.token_id, checked, _hash(asked, body))
         if kept is not None:
             _still_allowed(call, asked)
-            return _json(kept.status, kept.body, {"idempotent-replayed": "true"})
+            return _json(kept.status, in_utf8(kept.body), {"idempotent-replayed": "true"})
         try:
             made = _handled(call, asked, body)
         except WorkbenchError as error:
@@ -153,8 +158,26 @@ def _handled(call: Call, asked: _Asked, body: Any) -> Any:
     return asked.route.handle(call, *arguments)
 
 
+def _conditional(call: Call, asked: _Asked) -> Response:
+    """Answer a request that only reads, or say that the program has this answer (304)."""
+    route, tag = asked.route, None
+    if route.version is not None:
+        _still_allowed(call, asked)
+        # Before the answer: what changes in between makes the next request get it again.
+        version = route.version(call, asked.inputs)
+        tag = None if version is None else weak_tag(version)
+        if tag is not None and is_known(tag, asked.tags):
+            return Response(status_code=304, headers={"etag": tag})
+    response = _response(route, _handled(call, asked, None))
+    tag = tag or tag_of(bytes(response.body))
+    if is_known(tag, asked.tags):
+        return Response(status_code=304, headers={"etag": tag})
+    response.headers["etag"] = tag
+    return response
+
+
 def _still_allowed(call: Call, asked: _Asked) -> None:
-    """Refuse to repeat an answer to somebody who would not get it now."""
+    """Refuse to repeat an answer, or to say that it holds, to somebody who would not get it now."""
     admit(call.store, call.actor, *asked.route.roles)
     campaign_id = getattr(asked.inputs, "campaign", None)
     if campaign_id is not None:
@@ -202,8 +225,9 @@ async def _read(request: Request, route: Declared, in_path: Mapping[str, str]) -
             stated[name] = value
     inputs = read(route.inputs, stated, "the parameters")
     _check_texts(inputs)
+    tags = _tags(request, route)
     if route.body is None:
-        return _Asked(route, inputs, None, (), b"")
+        return _Asked(route, inputs, None, (), b"", tags)
     receive = limited(request, route.most_bytes)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     wanted = "multipart/form-data" if route.takes_files else "application/json"
@@ -211,12 +235,23 @@ async def _read(request: Request, route: Declared, in_path: Mapping[str, str]) -
         detail = f"The body is {media_type or 'of no stated media type'}; this route reads {wanted}."
         raise _Refused(problem(problems.MEDIA, detail, path=request.url.path))
     if route.takes_files:
-        return _Asked(route, inputs, None, await _files(request, receive), b"")
+        return _Asked(route, inputs, None, await _files(request, receive), b"", tags)
     raw = await Request(request.scope, receive).body()
     assert issubclass(route.body, Body)
     body = read_json(route.body, raw, "the body")
     _check_texts(body)
-    return _Asked(route, inputs, body, (), raw)
+    return _Asked(route, inputs, body, (), raw, tags)
+
+
+def _tags(request: Request, route: Declared) -> tuple[str, ...] | None:
+    """Return the tags of the condition that a route takes; raise BadInput for one that it does not take."""
+    taken = "If-None-Match" if route.is_read else "If-Match" if route.matches else ""
+    for header in ("If-Match", "If-None-Match"):
+        if header != taken and header in request.headers:
+            other = f"it takes {taken}" if taken else "leave it out"
+            raise BadInput(f"{route.method} {route.path} takes no header {header}; {other}.")
+    values = request.headers.getlist(taken)
+    return tags_in(taken, ", ".join(values) if values else None)
 
 
 async def _files(request: Request, receive: Receive) -> tuple[UploadFile, ...]:
@@ -265,8 +300,9 @@ def _response(route: Declared, made: Any) -> Response:
         return Response(made.data, 200, {"content-disposition": f'attachment; filename="{name}"'}, made.media_type)
     if made is None:
         return Response(status_code=route.status)
-    return _json(route.status, made.model_dump_json())
+    body = made.encoded()
+    return _json(route.status, body, {"etag": tag_of(body)} if route.matches else {})
 
 
-def _json(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(text.encode("utf-8", "backslashreplace"), status, dict(headers or {}), "application/json")
+def _json(status: int, body: bytes, headers: Mapping[str, str]) -> Response:
+    return Response(body, status, headers, "application/json")

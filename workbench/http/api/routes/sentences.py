@@ -317,7 +317,19 @@ def count_layers(call: Call, inputs: OneCampaign) -> Layers:
     return Layers.model_validate(browsing.layer_counts(call.store, call.actor, inputs.campaign))
 
 
-@route("GET", "/campaigns/{campaign}/layers/{layer}", scope="read", roles=OVERSEERS, use=layers.layer, slots="long")
+def _version(call: Call, inputs: LayerAsked | ExportAsked) -> str | None:
+    return layers.version(call.store, call.actor, inputs.campaign, inputs.layer)
+
+
+@route(
+    "GET",
+    "/campaigns/{campaign}/layers/{layer}",
+    scope="read",
+    roles=OVERSEERS,
+    use=(layers.layer, layers.version),
+    slots="long",
+    version=_version,
+)
 def get_layer(call: Call, inputs: LayerAsked) -> Page[LabelledText]:
     """Get the sentences of a layer with their spans: gold in the order it became gold, others in that of the queue."""
     rows = layers.layer(call.store, call.actor, inputs.campaign, inputs.layer)
@@ -343,8 +355,9 @@ def get_layer(call: Call, inputs: LayerAsked) -> Page[LabelledText]:
     "/campaigns/{campaign}/layers/{layer}/export",
     scope="read",
     roles=KEEPERS,
-    use=exchange.export_layer,
+    use=(exchange.export_layer, layers.version),
     slots="long",
+    version=_version,
 )
 def export_layer(call: Call, inputs: ExportAsked) -> File:
     """Export a layer of a campaign, or all its sentences, as a file of any format."""

@@ -147,19 +147,32 @@ def get_webhook(call: Call, inputs: OneWebhook) -> Webhook:
     return Webhook.model_validate(managing.get_webhook(call.store, call.actor, inputs.campaign, inputs.webhook))
 
 
-@route("PATCH", _WEBHOOK, scope="write", roles=KEEPERS, use=managing.change_webhook)
+@route("PATCH", _WEBHOOK, scope="write", roles=KEEPERS, use=managing.change_webhook, matches=True)
 def change_webhook(call: Call, inputs: OneWebhook, body: WebhookChange) -> Webhook:
     """Change the address or the events of a webhook, or switch it on or off."""
     view = managing.change_webhook(
-        call.store, call.actor, inputs.campaign, inputs.webhook, url=body.url, events=body.events, active=body.active
+        call.store,
+        call.actor,
+        inputs.campaign,
+        inputs.webhook,
+        url=body.url,
+        events=body.events,
+        active=body.active,
+        check=lambda view: call.refuse_changed(Webhook.model_validate(view)),
     )
     return Webhook.model_validate(view)
 
 
-@route("DELETE", _WEBHOOK, scope="write", roles=KEEPERS, use=managing.remove_webhook, status=204)
+@route("DELETE", _WEBHOOK, scope="write", roles=KEEPERS, use=managing.remove_webhook, status=204, matches=True)
 def remove_webhook(call: Call, inputs: OneWebhook) -> None:
     """Delete a webhook with its log."""
-    managing.remove_webhook(call.store, call.actor, inputs.campaign, inputs.webhook)
+    managing.remove_webhook(
+        call.store,
+        call.actor,
+        inputs.campaign,
+        inputs.webhook,
+        check=lambda view: call.refuse_changed(Webhook.model_validate(view)),
+    )
 
 
 @route("POST", _WEBHOOK + "/secret", scope="write", roles=KEEPERS, use=managing.renew_secret)
