@@ -9,6 +9,8 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from types import UnionType
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -47,10 +49,10 @@ class Body(BaseModel):
 
 
 class Files(BaseModel):
-    """Files that a request brings as multipart/form-data, each in a field `files`."""
+    """Files that a request brings as multipart/form-data, each in a field `files`; on disk until it is answered."""
 
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
-    files: tuple[tuple[str, bytes], ...]
+    model_config = ConfigDict(frozen=True)
+    files: tuple[tuple[str, Path], ...]
 
 
 class Answer(BaseModel):
@@ -77,6 +79,13 @@ class Page(Answer, Generic[T]):
 
     items: list[T]
     next: str | None = None
+
+
+class Accepted(Answer):
+    """What was left to the worker."""
+
+    follow: str
+    """The address that says how far it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +116,8 @@ class Call:
 class Declared:
     """One route; `roles` are those that its use cases let in, which check them by themselves.
 
+    `later` is what it answers, with 202, where it leaves what takes long to the worker.
+
     `creates`: a repeated request would make a second thing, so that idempotency keys are taken. `slots` name the
     threads it waits for: `short`, `long` (whole files) or `model`. `most_bytes` limits the body. `matches`: it takes
     If-Match, and its function hands what is to be changed to `Call.refuse_changed`. `version` returns what an answer is
@@ -119,6 +130,7 @@ class Declared:
     roles: tuple[str, ...]
     use: tuple[Callable[..., Any], ...]
     answer: Any
+    later: type[Accepted] | None
     handle: Callable[..., Any]
     inputs: type[Inputs]
     body: type[Body] | type[Files] | None
@@ -198,18 +210,21 @@ def route(
 ) -> Callable[[Handler], Handler]:
     """Declare a route by the function that answers it: `(call, inputs)` or `(call, inputs, body)`.
 
-    Its annotations are the parameters, the body and the answer; its docstring is what the documents say.
+    Its annotations are the parameters, the body and the answer, or the answer and the one that follows later; its
+    docstring is what the documents say.
     """
 
     def declare(handle: Handler) -> Handler:
         hints = typing.get_type_hints(handle, include_extras=True)
+        answers = typing.get_args(hints["return"]) if isinstance(hints["return"], UnionType) else (hints["return"],)
         declared = Declared(
             method=method,
             path=path,
             scope=scope,
             roles=tuple(roles),
             use=use if isinstance(use, tuple) else (use,),
-            answer=hints["return"],
+            answer=answers[0],
+            later=answers[1] if answers[1:] else None,
             handle=handle,
             inputs=hints["inputs"],
             body=hints.get("body"),

@@ -122,9 +122,14 @@ def _answer(route: Declared) -> str:
         return f"<p>Answers {route.status} with the file.</p>"
     if route.answer is type(None):
         return f"<p>Answers {route.status} without a body.</p>"
+    later = _answer_of(route, 202, ", where it takes long and the worker does it") if route.later is not None else ""
+    return _answer_of(route, route.status) + later
+
+
+def _answer_of(route: Declared, status: int, when: str = "") -> str:
     operation = openapi()["paths"][ROOT + route.path][route.method.lower()]
-    schema = operation["responses"][str(route.status)]["content"]["application/json"]["schema"]
-    return f"<p>Answers {route.status}.</p>{_details(schema['$ref'].rsplit('/', 1)[1])}"
+    schema = operation["responses"][str(status)]["content"]["application/json"]["schema"]
+    return f"<p>Answers {status}{when}.</p>{_details(schema['$ref'].rsplit('/', 1)[1])}"
 
 
 def _details(model: str) -> str:

@@ -37,6 +37,7 @@ _KEY = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
 }
 _ETAG = {"etag": {"description": "The tag of this answer.", "schema": {"type": "string"}}}
+_LOCATION = {"location": {"description": "Where to follow it.", "schema": {"type": "string"}}}
 _TAGS = {"type": "string", "maxLength": 4_000, "pattern": r'^(\*|(W/)?"[!#-~]*"( *, *(W/)?"[!#-~]*")*)$'}
 _IF_NONE_MATCH = {
     "name": "If-None-Match",
@@ -120,6 +121,8 @@ def _models() -> dict[tuple[type[BaseModel], Literal["validation", "serializatio
     for route in routes():
         if route.answer not in (File, type(None)):
             models[route.answer, "serialization"] = None
+        if route.later is not None:
+            models[route.later, "serialization"] = None
         if route.body is not None and not route.takes_files:
             models[route.body, "validation"] = None
     return models
@@ -167,6 +170,9 @@ def _responses(route: Declared, schemas: Mapping[Any, Any]) -> dict[str, Any]:
         schema = schemas[route.answer, "serialization"]
         good = {"description": "Done.", "content": {"application/json": {"schema": schema}}}
     answers: dict[str, Any] = {str(route.status): good}
+    if route.later is not None:
+        content = {"application/json": {"schema": schemas[route.later, "serialization"]}}
+        answers["202"] = {"description": "The worker does it.", "headers": _LOCATION, "content": content}
     if route.is_read or (route.matches and route.answer is not type(None)):
         good["headers"] = _ETAG
     if route.is_read:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import shutil
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -26,7 +29,7 @@ from workbench.accounts.tokens import Bearer, allows, bearer_of
 from workbench.accounts.ways import acting
 from workbench.campaigns.campaigns import get_campaign
 from workbench.http.api import problems, replays
-from workbench.http.api.declared import ROOT, Body, Call, Declared, File, Files, in_utf8, routes
+from workbench.http.api.declared import ROOT, Accepted, Body, Call, Declared, File, Files, in_utf8, routes
 from workbench.http.api.document_page import document_page
 from workbench.http.api.etags import is_known, tag_of, tags_in, weak_tag
 from workbench.http.api.limits import Limits, Slots, TooLarge, limited
@@ -110,7 +113,7 @@ class Api:
         asked = await _read(request, route, in_path)
         key = request.headers.get(replays.HEADER) if route.creates else None
         try:
-            return await self.slots.run(route.slots, self._done, bearer, asked, key, path)
+            return await self.slots.run(route.slots, self._done, bearer, asked, key)
         finally:
             for file in asked.files:
                 await file.close()
@@ -123,16 +126,19 @@ class Api:
         token = session_token(request, self.settings)
         return await self.slots.run("lookup", actor_for_token, open_store(self.settings), token) is not None
 
-    def _done(self, bearer: Bearer, asked: _Asked, key: str | None, path: str) -> Response:
+    def _done(self, bearer: Bearer, asked: _Asked, key: str | None) -> Response:
         """Carry a request out; with a key, once."""
         with acting("api", bearer.token_id):
-            return self._carried_out(bearer, asked, key, path)
+            return self._carried_out(bearer, asked, key)
 
-    def _carried_out(self, bearer: Bearer, asked: _Asked, key: str | None, path: str) -> Response:
+    def _carried_out(self, bearer: Bearer, asked: _Asked, key: str | None) -> Response:
+        if not asked.files:
+            return self._handled_once(bearer, asked, asked.body, key)
+        with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+            return self._handled_once(bearer, asked, _on_disk(asked.files, Path(folder)), key)
+
+    def _handled_once(self, bearer: Bearer, asked: _Asked, body: Any, key: str | None) -> Response:
         store, route = open_store(self.settings), asked.route
-        body = asked.body
-        if asked.files:
-            body = Files(files=tuple((file.filename or "upload", file.file.read()) for file in asked.files))
         call = Call(store, bearer.actor, bearer.token_id, None if route.is_read else asked.tags)
         if route.is_read:
             return _conditional(call, asked)
@@ -142,15 +148,27 @@ class Api:
         kept = replays.begin(store, bearer.token_id, checked, _hash(asked, body))
         if kept is not None:
             _still_allowed(call, asked)
-            return _json(kept.status, in_utf8(kept.body), {"idempotent-replayed": "true"})
+            return _json(kept.status, in_utf8(kept.body), {"idempotent-replayed": "true", **_follow(kept)})
         try:
             made = _handled(call, asked, body)
         except WorkbenchError as error:
             if not isinstance(error, StorageError):
                 replays.free(store, bearer.token_id, checked)
             raise
-        replays.keep(store, bearer.token_id, checked, replays.Kept(route.status, made.model_dump_json()))
+        kept = replays.Kept(_status(route, made), made.model_dump_json())
+        replays.keep(store, bearer.token_id, checked, kept)
         return _response(route, made)
+
+
+def _on_disk(uploads: Iterable[UploadFile], folder: Path) -> Files:
+    """Copy the files of a request into a folder, under numbers: their names are the client's."""
+    files = []
+    for number, upload in enumerate(uploads):
+        path = folder / str(number)
+        with path.open("wb") as file:
+            shutil.copyfileobj(upload.file, file)
+        files.append((upload.filename or "upload", path))
+    return Files(files=tuple(files))
 
 
 def _handled(call: Call, asked: _Asked, body: Any) -> Any:
@@ -289,8 +307,10 @@ def _hash(asked: _Asked, body: Any) -> str:
     digest = hashlib.sha256(f"{asked.route.method} {asked.route.path} {stated}\n".encode())
     digest.update(asked.raw)
     if isinstance(body, Files):
-        for name, data in body.files:
-            digest.update(f"{name!r} {hashlib.sha256(data).hexdigest()}\n".encode("utf-8", "backslashreplace"))
+        for name, path in body.files:
+            with path.open("rb") as file:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+            digest.update(f"{name!r} {content}\n".encode("utf-8", "backslashreplace"))
     return digest.hexdigest()
 
 
@@ -301,7 +321,17 @@ def _response(route: Declared, made: Any) -> Response:
     if made is None:
         return Response(status_code=route.status)
     body = made.encoded()
-    return _json(route.status, body, {"etag": tag_of(body)} if route.matches else {})
+    headers = {"etag": tag_of(body)} if route.matches else {}
+    headers |= {"location": made.follow} if isinstance(made, Accepted) else {}
+    return _json(_status(route, made), body, headers)
+
+
+def _status(route: Declared, made: Any) -> int:
+    return 202 if isinstance(made, Accepted) else route.status
+
+
+def _follow(kept: replays.Kept) -> dict[str, str]:
+    return {"location": Accepted.model_validate_json(kept.body).follow} if kept.status == 202 else {}
 
 
 def _json(status: int, body: bytes, headers: Mapping[str, str]) -> Response:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
-from crossner_core.errors import NotAllowed
+from crossner_core.errors import BadInput, NotAllowed
 from db import job_rows
 from db.engine import Session
 from workbench.accounts import accounts
@@ -19,8 +19,6 @@ from workbench.data import exchange, staging
 from workbench.jobs.context import Claimed, JobContext
 from workbench.jobs.kind import Fields, JobKind, Outcome, register
 from workbench.settings import Settings
-
-_MOST_LINES = 200
 
 
 class ImportPayload(Fields):
@@ -50,7 +48,7 @@ def _import(context: JobContext, payload: ImportPayload) -> Outcome:
         context.report(0.95 * done, message)
 
     place = staging.empty_place(context.settings, payload.folder)
-    with suppress(staging.Stopped):
+    with suppress(staging.Stopped), faults_in_log(context):
         staged = staging.stage(
             files, types, place, format=payload.format, annotation=payload.annotation, skip_bad=payload.skip_bad,
             options=payload.options, on_progress=on_progress,
@@ -84,10 +82,18 @@ def _add(
     new.append(report.added - report.gold - report.first)
     outcome = exchange.outcome_of(staged.read_files, report, "")
     job_rows.set_message(session, context.job.id, staging.in_words(outcome, staged.skipped))
-    for line in [*(f"skipped: {line}" for line in outcome.problems), *(f"left out: {line}" for line in outcome.again)][
-        :_MOST_LINES
-    ]:
+    for line in (*(f"skipped: {line}" for line in outcome.problems), *(f"left out: {line}" for line in outcome.again)):
         job_rows.add_line(session, context.job.id, line)
+
+
+@contextmanager
+def faults_in_log(context: JobContext) -> Iterator[None]:
+    """Write all that is wrong with files into the job's log; its error has room for the first faults alone."""
+    try:
+        yield
+    except BadInput as error:
+        context.say(*error.problems)
+        raise
 
 
 def _asked_by(context: JobContext) -> Actor:
