@@ -101,13 +101,19 @@ def add_campaign(
     session: Session, actor: Actor, *, name: str, domain: Domain, member_ids: Iterable[int] = (), **settings: Any
 ) -> Campaign:
     """Like `create_campaign`, inside a transaction whose caller has authorised the actor."""
+    chosen = check_new(session, actor, name=name, **settings)
+    campaign = campaign_rows.add(session, domain_name=domain.name, domain_toml=domain_to_toml(domain), **asdict(chosen))
+    _add_members(session, campaign.id, member_ids)
+    return campaign
+
+
+def check_new(session: Session, actor: Actor, *, name: str, **settings: Any) -> CampaignSettings:
+    """Return the settings of a campaign that is to be made; raise for wrong ones, or a name that is taken."""
     chosen = CampaignSettings(**checked({"name": name, **settings}, ("name", *names("rules", "new"))))
     if chosen.endpoint is not None:
         require(actor, "admin")
     _refuse_taken_name(session, chosen.name)
-    campaign = campaign_rows.add(session, domain_name=domain.name, domain_toml=domain_to_toml(domain), **asdict(chosen))
-    _add_members(session, campaign.id, member_ids)
-    return campaign
+    return chosen
 
 
 def possible_members(store: Store, actor: Actor) -> tuple[MemberView, ...]:

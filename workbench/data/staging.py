@@ -35,7 +35,8 @@ from workbench.jobs import queue
 from workbench.jobs.queue import JobView
 from workbench.settings import Settings, settings_of
 
-KIND = "import_files"
+KIND, NEW_CAMPAIGN = "import_files", "make_campaign"
+"""Kinds of jobs that read uploads."""
 LONG = 5.0
 """Seconds from which an import becomes a job."""
 MOST_PROBLEMS = 2_000
@@ -251,7 +252,7 @@ def sweep(store: Store) -> int:
     if not folders:
         return 0
     with store.read() as session:
-        jobs = job_rows.recent(session, kinds=(KIND,), limit=10_000)
+        jobs = job_rows.recent(session, kinds=(KIND, NEW_CAMPAIGN), limit=10_000)
         named = {str(job.payload.get("folder")): job.state in queue.OPEN for job in jobs}
     # A folder that no job names may be of one that is about to be queued.
     old = time.time() - _ABANDONED_S
