@@ -102,6 +102,11 @@ def set_message(session: Session, job_id: int, message: str) -> None:
     session.execute(sa.update(Job).where(Job.id == job_id).values(message=message))
 
 
+def give_campaign(session: Session, job_id: int, campaign_id: int) -> None:
+    """Make a job one of the campaign that it made."""
+    session.execute(sa.update(Job).where(Job.id == job_id).values(campaign_id=campaign_id))
+
+
 def add_line(session: Session, job_id: int, message: str) -> None:
     """Add a line to a job's log."""
     session.add(JobLine(job_id=job_id, message=message))

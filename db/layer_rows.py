@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -88,12 +89,7 @@ def submitted(session: Session, campaign_id: int, stage: str) -> list[tuple[Sent
         sa.select(SentenceRow, Annotation)
         .join(Task, Task.sentence_id == SentenceRow.id)
         .join(Annotation, Annotation.task_id == Task.id)
-        .where(
-            SentenceRow.campaign_id == campaign_id,
-            Task.stage == stage,
-            Task.state == "done",
-            Annotation.state == "submitted",
-        )
+        .where(*_is_submitted(campaign_id, stage))
         .order_by(SentenceRow.position, SentenceRow.id)
         .options(
             selectinload(Annotation.spans),
@@ -103,6 +99,28 @@ def submitted(session: Session, campaign_id: int, stage: str) -> list[tuple[Sent
         )
     )
     return [(row, annotation) for row, annotation in session.execute(query)]
+
+
+def _is_submitted(campaign_id: int, stage: str) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return the conditions of submitted work of a finished stage."""
+    in_stage = (SentenceRow.campaign_id == campaign_id, Task.stage == stage)
+    return (*in_stage, Task.state == "done", Annotation.state == "submitted")
+
+
+def marks_of_work(session: Session, campaign_id: int, stage: str) -> str:
+    """Return a hash of which work `submitted` would return, and of which revision, in its order."""
+    query = (
+        sa.select(SentenceRow.id, SentenceRow.split, Annotation.id, Annotation.revision, Annotation.updated_at)
+        .add_columns(Annotation.submitted_at)
+        .join(Task, Task.sentence_id == SentenceRow.id)
+        .join(Annotation, Annotation.task_id == Task.id)
+        .where(*_is_submitted(campaign_id, stage))
+        .order_by(SentenceRow.position, SentenceRow.id)
+    )
+    digest = hashlib.sha256()
+    for row in session.execute(query).yield_per(10_000):
+        digest.update(f"{tuple(map(str, row))}\n".encode())
+    return digest.hexdigest()
 
 
 def gold_splits(session: Session, campaign_id: int) -> set[str]:

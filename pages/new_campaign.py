@@ -10,7 +10,8 @@ _HELP = """
 A **campaign** is a set of sentences of one domain, with the people who work on them and the rules they work by.
 
 Nothing is written until **Make the campaign**; then all of it is, or nothing: a campaign that stopped halfway would
-hand out its sentences already. What is set here is kept while this tab is open.
+hand out its sentences already. What is set here is kept while this tab is open. Files that take long to read are left
+to the worker.
 
 **Domain.** The entity types to mark: a domain that is here, or one made from a list of types. It can be changed later
 under Domains; types that annotations use must stay.

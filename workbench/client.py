@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode, urlsplit
 ROOT = "/api/v1"
 FINAL = ("done", "failed", "cancelled")
 _CREATES = (("POST", "/campaigns"), ("POST", "/runs"), ("POST", "/curves"))
-_CREATED_IN_CAMPAIGN = ("/sentences", "/snapshots")
+_CREATED_IN_CAMPAIGN = ("/sentences", "/snapshots", "/webhooks", "/test")
 
 
 class ApiProblem(Exception):
@@ -80,9 +80,20 @@ class Client:
             parameters["cursor"] = cursor
 
     def import_files(self, campaign: int, files: Sequence[tuple[str, bytes]], **parameters: Any) -> dict[str, Any]:
-        """Add the sentences of files, each with its name, to a campaign."""
+        """Add the sentences of files, each with its name, to a campaign.
+
+        Of large files the worker takes care; the answer then has `follow`, and `follow_import` waits for the end.
+        """
         made: dict[str, Any] = self.request("POST", f"/campaigns/{campaign}/sentences", parameters, files=files)
         return made
+
+    def follow_import(self, started: Mapping[str, Any], *, seconds: float = 1.0) -> dict[str, Any]:
+        """Return what became of an import that was left to the worker, once it has ended."""
+        while True:
+            state: dict[str, Any] = self.get(str(started["follow"]).removeprefix(ROOT))
+            if state["state"] in FINAL:
+                return state
+            time.sleep(seconds)
 
     def export(self, campaign: int, layer: str, *, format: str = "jsonl", split: str | None = None) -> bytes:
         """Return a layer of a campaign as a file."""

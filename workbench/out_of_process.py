@@ -40,8 +40,9 @@ T = TypeVar("T")
 def call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Return what a module-level function returns, or raise the WorkbenchError it raises.
 
-    Arguments are stores, actors, bytes and what JSON can hold (sequences arrive as tuples); the annotated result is a
-    value that `records.read` can read. Raises WorkbenchError if the process is killed, most likely for lack of memory.
+    Arguments are stores, actors, bytes, paths and what JSON can hold (sequences arrive as tuples); the annotated
+    result is a value that `records.read` can read. Raises WorkbenchError if the process is killed, most likely for
+    lack of memory.
     """
     if _bytes_in([args, kwargs]) < LARGE:
         return function(*args, **kwargs)
@@ -99,6 +100,8 @@ def _run(folder: Path, store: Store | None) -> None:
 def _bytes_in(value: Any) -> int:
     if isinstance(value, bytes):
         return len(value)
+    if isinstance(value, Path):
+        return value.stat().st_size if value.is_file() else 0
     if isinstance(value, Mapping):
         return sum(map(_bytes_in, value.values()))
     return sum(map(_bytes_in, value)) if isinstance(value, Sequence) and not isinstance(value, str) else 0
@@ -114,6 +117,8 @@ def _packed(value: Any, folder: Path) -> Any:
         path = folder / f"{sum(1 for _ in folder.iterdir())}.bin"
         path.write_bytes(value)
         return {"file": path.name}
+    if isinstance(value, Path):
+        return {"path": str(value.absolute())}
     if isinstance(value, Mapping):
         return {"mapping": {key: _packed(part, folder) for key, part in value.items()}}
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -133,6 +138,8 @@ def _unpacked(value: Any, folder: Path) -> Any:
         return read(Actor, content, "actor")
     if kind == "file":
         return (folder / content).read_bytes()
+    if kind == "path":
+        return Path(content)
     return {key: _unpacked(part, folder) for key, part in content.items()}
 
 

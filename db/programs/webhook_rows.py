@@ -59,9 +59,10 @@ def add(session: Session, **values: Any) -> Webhook:
     return row
 
 
-def find(session: Session, campaign_id: int, webhook_id: int) -> Webhook | None:
-    """Return a webhook of a campaign."""
-    return session.scalar(sa.select(Webhook).where(Webhook.id == webhook_id, Webhook.campaign_id == campaign_id))
+def find(session: Session, campaign_id: int, webhook_id: int, *, lock: bool = False) -> Webhook | None:
+    """Return a webhook of a campaign; with `lock` it is held until the transaction ends."""
+    query = sa.select(Webhook).where(Webhook.id == webhook_id, Webhook.campaign_id == campaign_id)
+    return session.scalar(query.with_for_update(key_share=True) if lock else query)
 
 
 def remove(session: Session, webhook: Webhook) -> None:
@@ -178,11 +179,13 @@ def deliveries(
     return list(session.scalars(query))
 
 
-def find_delivery(session: Session, campaign_id: int, delivery_id: int) -> tuple[Delivery, Webhook] | None:
-    """Return a delivery of a campaign, locked until the transaction ends, with its webhook."""
+def find_delivery(
+    session: Session, campaign_id: int, delivery_id: int, *, lock: bool = False
+) -> tuple[Delivery, Webhook] | None:
+    """Return a delivery of a campaign with its webhook; with `lock` it is held until the transaction ends."""
     query = sa.select(Delivery, Webhook).join(Webhook, Webhook.id == Delivery.webhook_id)
     query = query.where(Delivery.id == delivery_id, Webhook.campaign_id == campaign_id)
-    row = session.execute(query.with_for_update(of=Delivery)).one_or_none()
+    row = session.execute(query.with_for_update(of=Delivery) if lock else query).one_or_none()
     return None if row is None else (row[0], row[1])
 
 

@@ -17,6 +17,7 @@ NONE_NEEDED = {
     "backups/restoring.py _hand_over": "copies a store that the restoring was recorded in",
     "campaigns/campaigns.py choose_campaign": "where a person works next",
     "campaigns/sentences.py add_sentences": "`add_within`, which it calls, records",
+    "data/new_campaign.py make_campaign": "`write`, which it calls, records",
     "data/staging.py import_apart": "`add_within`, which it calls through `add`, records",
     "http/api/replays.py begin": "what was answered to a request, which is recorded itself",
     "http/api/replays.py keep": "what was answered to a request, which is recorded itself",

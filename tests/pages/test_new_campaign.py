@@ -14,6 +14,10 @@ from tests.support.builders import SENTENCES
 from tests.support.screens import healthy, html, open_screen, press, words
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
+from workbench.data import staging
+from workbench.jobs import queue
+from workbench.jobs.worker import Worker
+from workbench.settings import settings_of
 
 People = dict[str, Actor]
 Open = Callable[..., AppTest]
@@ -64,6 +68,42 @@ def test_new_campaign_is_made_by_a_researcher_from_three_inputs(screen: Open, st
     assert "The campaign Songs is made. 6 sentences, 13 types, 4 people." in as_plain(words(test))
     press(test, "Make another campaign")
     assert test.text_input(key="new:1:name").value == "" and folded(test) == set("2345")
+
+
+def test_new_campaign_leaves_files_that_take_long_to_the_worker(
+    screen: Open, store: Store, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "LONG", 0.0)
+    test = filled(screen(), b'{"text": "Oslo ."}\n{oops\n')
+    assert "the worker reads and checks them" in words(test) and "not shown before" in words(test)
+    test.selectbox(key="new:0:format").set_value("jsonl")
+    press(healthy(test.run()), "Make the campaign")
+    assert "Waiting for the worker" in words(test) and "You can leave this page" in as_plain(words(test))
+    assert "Make the campaign" not in [button.label for button in test.button]
+    Worker(store, settings_of(store)).run(once=True)
+    healthy(test.run())
+    assert any("songs.txt:2" in each.value for each in (*test.error, *test.code))
+    assert campaigns.list_campaigns(store, people["res"]) == ()
+
+    test.file_uploader(key="new:0:files:0").set_value(("songs.txt", PLAIN, "text/plain"))
+    test.selectbox(key="new:0:format").set_value("plain")
+    press(healthy(test.run()), "Make the campaign")
+    Worker(store, settings_of(store)).run(once=True)
+    text = as_plain(words(healthy(test.run())))
+    assert "The campaign Songs is made. 6 sentences, 13 types, 4 people. 6 sentences imported." in text
+    (made,) = campaigns.list_campaigns(store, people["res"])
+    assert (made.name, made.sentences) == ("Songs", 6)
+    press(test, "Make another campaign")
+    assert test.text_input(key="new:1:name").value == "" and make_button(test).disabled  # type: ignore[attr-defined]
+
+
+def test_new_campaign_that_is_cancelled_is_not_made(
+    screen: Open, store: Store, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "LONG", 0.0)
+    press(press(filled(screen()), "Make the campaign"), "Do not make it")
+    (job,) = queue.list_jobs(store, people["res"], kinds=(staging.NEW_CAMPAIGN,))
+    assert job.state == "cancelled" and campaigns.list_campaigns(store, people["res"]) == ()
 
 
 def test_new_campaign_says_what_is_missing_and_opens_that_step(screen: Open) -> None:

@@ -254,6 +254,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "campaigns.domains.delete_domain": {"name": "folk"},
     "data.new_campaign.first_look": {"domain": "music"},
     "data.new_campaign.make_campaign": {"name": "Guided", "domain": "music"},
+    "data.new_campaign.start_campaign": {"name": "Guided", "domain": "music"},
     "data.archive.import_campaign": {"name": "Imported"},
     "data.archive_writing.insert_campaign": {"name": "Imported"},
     "data.datasets.import_dataset": {"name": "new"},

@@ -30,6 +30,10 @@ def die(data: bytes) -> int:
     return 0
 
 
+def size_and_pid(path: Path) -> tuple[int, int]:
+    return path.stat().st_size, os.getpid()
+
+
 def stumble(data: bytes) -> int:
     return 1 // 0
 
@@ -51,6 +55,14 @@ def music(store: Store, admin: Actor) -> int:
 def test_what_is_large_is_read_in_another_process_what_is_small_here() -> None:
     assert out_of_process.call(pid_of, b"x" * out_of_process.LARGE) != os.getpid()
     assert out_of_process.call(pid_of, b"x" * (out_of_process.LARGE - 1)) == os.getpid()
+
+
+def test_a_file_goes_there_by_its_path(tmp_path: Path) -> None:
+    for size, is_here in ((out_of_process.LARGE, False), (out_of_process.LARGE - 1, True)):
+        file = tmp_path / str(size)
+        file.write_bytes(b"x" * size)
+        read, pid = out_of_process.call(size_and_pid, file)
+        assert read == size and (pid == os.getpid()) == is_here
 
 
 def test_an_import_there_is_the_same_as_here(store: Store, admin: Actor, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ PREFIX = "crossner_"
 SCOPES = TOKEN_SCOPES
 SCOPE_WORDS = {
     "read": "read, and predict with trained models",
-    "write": "what read allows; also make campaigns, import sentences, freeze snapshots",
+    "write": "what read allows; also make campaigns and webhooks, import sentences, freeze snapshots",
     "train": "what write allows; also start, cancel and resume runs",
 }
 MOST_TOKENS = 50

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -101,13 +101,19 @@ def add_campaign(
     session: Session, actor: Actor, *, name: str, domain: Domain, member_ids: Iterable[int] = (), **settings: Any
 ) -> Campaign:
     """Like `create_campaign`, inside a transaction whose caller has authorised the actor."""
+    chosen = check_new(session, actor, name=name, **settings)
+    campaign = campaign_rows.add(session, domain_name=domain.name, domain_toml=domain_to_toml(domain), **asdict(chosen))
+    _add_members(session, campaign.id, member_ids)
+    return campaign
+
+
+def check_new(session: Session, actor: Actor, *, name: str, **settings: Any) -> CampaignSettings:
+    """Return the settings of a campaign that is to be made; raise for wrong ones, or a name that is taken."""
     chosen = CampaignSettings(**checked({"name": name, **settings}, ("name", *names("rules", "new"))))
     if chosen.endpoint is not None:
         require(actor, "admin")
     _refuse_taken_name(session, chosen.name)
-    campaign = campaign_rows.add(session, domain_name=domain.name, domain_toml=domain_to_toml(domain), **asdict(chosen))
-    _add_members(session, campaign.id, member_ids)
-    return campaign
+    return chosen
 
 
 def possible_members(store: Store, actor: Actor) -> tuple[MemberView, ...]:
@@ -164,12 +170,26 @@ def get_domain(store: Store, actor: Actor, campaign_id: int) -> Domain:
         return domain_of(enter(session, actor, campaign_id, *EVERYONE)[1])
 
 
-def update_settings(store: Store, actor: Actor, campaign_id: int, **changes: Any) -> CampaignView:
-    """Change any setting but the seed; new shares apply to the sentences that nobody has begun. For admins."""
+def update_settings(
+    store: Store,
+    actor: Actor,
+    campaign_id: int,
+    *,
+    check: Callable[[CampaignView], object] | None = None,
+    **changes: Any,
+) -> CampaignView:
+    """Change any setting but the seed; new shares apply to the sentences that nobody has begun. For admins.
+
+    `check` gets the campaign as it is before the change, while nobody else can change it, and may raise.
+    """
     require(actor, "admin")
     values = checked(changes, names("campaign", "rules"))
     with store.write() as session:
         current, campaign = enter(session, actor, campaign_id, "admin")
+        if check is not None:
+            campaign_rows.hold(session, campaign_id)
+            session.refresh(campaign)
+            check(_views(session, [campaign])[0])
         if "name" in values and values["name"] != campaign.name:
             _refuse_taken_name(session, values["name"])
         changes = audit.changed({key: getattr(campaign, key) for key in values}, values)

@@ -72,6 +72,17 @@ def layer(store: Store, actor: Actor, campaign_id: int, which: str) -> list[tupl
         return items
 
 
+def version(store: Store, actor: Actor, campaign_id: int, which: str) -> str | None:
+    """Return a text that changes whenever a layer of people's work does, without reading its spans.
+
+    None for a layer that there is no such text of: suggestions are weighed anew as gold comes in.
+    """
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        return f"{which} {layer_rows.marks_of_work(session, campaign_id, _STAGE[which])}" if which in _STAGE else None
+
+
 def _suggested(session: Session, campaign: Campaign) -> list[tuple[LabelledSentence, str]]:
     links, weights = layer_rows.links(session, campaign.id), weights_of(campaign)
     items = []

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -31,9 +32,11 @@ from workbench.campaigns.domains import domain_of
 from workbench.data import exchange
 from workbench.data.exchange import ImportOutcome, ReadFiles
 from workbench.jobs import queue
+from workbench.jobs.queue import JobView
 from workbench.settings import Settings, settings_of
 
-KIND = "import_files"
+KIND, NEW_CAMPAIGN = "import_files", "make_campaign"
+"""Kinds of jobs that read uploads."""
 LONG = 5.0
 """Seconds from which an import becomes a job."""
 MOST_PROBLEMS = 2_000
@@ -44,6 +47,7 @@ _USUAL = 300_000
 """Bytes a second of a file whose content tells the format."""
 _SENTENCES, _DOCUMENTS = "sentences.jsonl", "documents.jsonl"
 Progress = Callable[[float, str], object]
+Upload = bytes | memoryview | Path
 
 
 class Stopped(Exception):
@@ -177,26 +181,47 @@ def start_import(
     store: Store,
     actor: Actor,
     campaign_id: int,
-    files: Sequence[tuple[str, bytes | memoryview]],
+    files: Sequence[tuple[str, Upload]],
     **reading: Any,
 ) -> int:
     """Keep uploads in the home folder and queue the job that imports them; return its id."""
     require(actor, *KEEPERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *KEEPERS)
+    with keeping(settings_of(store), files) as kept:
+        return queue.start_job(store, actor, KIND, campaign_id, **kept, **reading)
+
+
+@contextmanager
+def keeping(settings: Settings, files: Sequence[tuple[str, Upload]]) -> Iterator[dict[str, Any]]:
+    """Keep uploads in the home folder, unless the block fails; yield what names them in a job's payload.
+
+    Raises BadInput for one that is too large.
+    """
     for name, data in files:
-        exchange.check_size(name, len(data))
+        exchange.check_size(name, data.stat().st_size if isinstance(data, Path) else len(data))
     folder = uuid.uuid4().hex
-    kept = settings_of(store).uploads / folder
+    kept = settings.uploads / folder
     kept.mkdir(parents=True, mode=0o700)
     try:
         for number, (_, data) in enumerate(files):
-            (kept / str(number)).write_bytes(data)
-        names = [name for name, _ in files]
-        return queue.start_job(store, actor, KIND, campaign_id, folder=folder, names=names, **reading)
+            place = kept / str(number)
+            shutil.copyfile(data, place) if isinstance(data, Path) else place.write_bytes(data)
+        yield {"folder": folder, "names": [name for name, _ in files]}
     except BaseException:
         shutil.rmtree(kept)
         raise
+
+
+def get_import(store: Store, actor: Actor, campaign_id: int, job_id: int) -> JobView:
+    """Return a campaign's import that the worker does or did; raise NotFound for a job that is none."""
+    require(actor, *KEEPERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *KEEPERS)
+        job = job_rows.get(session, job_id)
+        if job is None or job.kind != KIND or job.campaign_id != campaign_id:
+            raise NotFound(f"There is no import {job_id} in this campaign.")
+        return queue.view(job)
 
 
 def kept_files(settings: Settings, folder: str, names: Sequence[str]) -> list[tuple[str, Path]]:
@@ -227,7 +252,7 @@ def sweep(store: Store) -> int:
     if not folders:
         return 0
     with store.read() as session:
-        jobs = job_rows.recent(session, kinds=(KIND,), limit=10_000)
+        jobs = job_rows.recent(session, kinds=(KIND, NEW_CAMPAIGN), limit=10_000)
         named = {str(job.payload.get("folder")): job.state in queue.OPEN for job in jobs}
     # A folder that no job names may be of one that is about to be queued.
     old = time.time() - _ABANDONED_S

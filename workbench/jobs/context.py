@@ -108,10 +108,11 @@ class JobContext:
         """Record the job's progress, in [0, 1] and in words, for the next heartbeat."""
         self.progress, self.message = progress, message
 
-    def say(self, message: str) -> None:
-        """Write a line into the job's log."""
+    def say(self, *messages: str) -> None:
+        """Write lines into the job's log."""
         with self.store.write() as session:
-            job_rows.add_line(session, self.job.id, message)
+            for message in messages:
+                job_rows.add_line(session, self.job.id, message)
 
     def should_stop(self) -> bool:
         """Return whether to stop at the next step: cancelled, lease lost, worker ending, or other work goes first."""

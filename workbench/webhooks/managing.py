@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -47,6 +47,9 @@ class WebhookView:
     last: str
 
 
+Check = Callable[[WebhookView], object]
+
+
 @dataclass(frozen=True, slots=True)
 class NewSecret:
     """A webhook whose secret was just made; `secret` is returned here and never again."""
@@ -81,6 +84,15 @@ def list_webhooks(store: Store, actor: Actor, campaign_id: int) -> tuple[Webhook
         return _views(session, campaign_id)
 
 
+def get_webhook(store: Store, actor: Actor, campaign_id: int, webhook_id: int) -> WebhookView:
+    """Return a webhook of a campaign."""
+    require(actor, *KEEPERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *KEEPERS)
+        _find(session, campaign_id, webhook_id)
+        return _one_view(session, campaign_id, webhook_id)
+
+
 def make_webhook(store: Store, actor: Actor, campaign_id: int, *, url: str, events: Sequence[str]) -> NewSecret:
     """Make a webhook that is on, with a secret that is returned once.
 
@@ -109,10 +121,12 @@ def change_webhook(
     url: str | None = None,
     events: Sequence[str] | None = None,
     active: bool | None = None,
+    check: Check = lambda view: None,
 ) -> WebhookView:
     """Change what is given: the address, the events, or whether it is on. What waits goes to the new address.
 
-    Switching it off gives up what waits. Switching it on checks its address again.
+    Switching it off gives up what waits. Switching it on checks its address again. `check` gets the webhook as it is
+    before the change, while nobody else can change it, and may raise.
     """
     wanted = None if events is None else _checked_events(events)
     if url is None and active:
@@ -122,7 +136,8 @@ def change_webhook(
     address = None if url is None else _checked_url(store, actor, campaign_id, url)
     with store.write() as session:
         current, _ = _open_campaign(session, actor, campaign_id)
-        row = _find(session, campaign_id, webhook_id)
+        row = _find(session, campaign_id, webhook_id, lock=True)
+        check(_one_view(session, campaign_id, webhook_id))
         before = _recorded(row)
         if address is not None:
             row.url = address
@@ -139,12 +154,18 @@ def change_webhook(
         return _one_view(session, campaign_id, webhook_id)
 
 
-def remove_webhook(store: Store, actor: Actor, campaign_id: int, webhook_id: int) -> None:
-    """Delete a webhook with its log; nothing more is sent to it, but for what is on its way at this moment."""
+def remove_webhook(
+    store: Store, actor: Actor, campaign_id: int, webhook_id: int, *, check: Check = lambda view: None
+) -> None:
+    """Delete a webhook with its log; nothing more is sent to it, but for what is on its way at this moment.
+
+    `check` as in `change_webhook`.
+    """
     require(actor, *KEEPERS)
     with store.write() as session:
         current, _ = enter(session, actor, campaign_id, *KEEPERS)
-        row = _find(session, campaign_id, webhook_id)
+        row = _find(session, campaign_id, webhook_id, lock=True)
+        check(_one_view(session, campaign_id, webhook_id))
         audit.record(session, current, "remove_webhook", _about(row), campaign_id, host=_host(row.url))
         webhook_rows.remove(session, row)
 
@@ -189,6 +210,14 @@ def list_deliveries(
         return tuple(_delivery(row) for row in rows)
 
 
+def get_delivery(store: Store, actor: Actor, campaign_id: int, delivery_id: int) -> DeliveryView:
+    """Return a delivery of a campaign's webhooks."""
+    require(actor, *KEEPERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *KEEPERS)
+        return _delivery(_find_delivery(session, campaign_id, delivery_id)[0])
+
+
 def redeliver(store: Store, actor: Actor, campaign_id: int, delivery_id: int) -> DeliveryView:
     """Send a delivery again at once, under the same id; one that waits for its next attempt is not held back longer.
 
@@ -197,10 +226,7 @@ def redeliver(store: Store, actor: Actor, campaign_id: int, delivery_id: int) ->
     require(actor, *KEEPERS)
     with store.write() as session:
         current, _ = _open_campaign(session, actor, campaign_id)
-        pair = webhook_rows.find_delivery(session, campaign_id, delivery_id)
-        if pair is None:
-            raise NotFound(f"There is no delivery {delivery_id} in this campaign; the log lists those of 30 days.")
-        row, webhook = pair
+        row, webhook = _find_delivery(session, campaign_id, delivery_id, lock=True)
         _refuse_off(webhook)
         if row.claimed_until is not None and row.claimed_until > now():
             raise Conflict(f"Delivery {delivery_id} is being sent at this moment; look at the log again in a minute.")
@@ -258,11 +284,20 @@ def _checked_events(events: Sequence[str]) -> list[str]:
     return [name for name in EVENTS if name in events]
 
 
-def _find(session: Session, campaign_id: int, webhook_id: int) -> Webhook:
-    row = webhook_rows.find(session, campaign_id, webhook_id)
+def _find(session: Session, campaign_id: int, webhook_id: int, *, lock: bool = False) -> Webhook:
+    row = webhook_rows.find(session, campaign_id, webhook_id, lock=lock)
     if row is None:
         raise NotFound(f"There is no webhook {webhook_id} in this campaign; the list shows those it has.")
     return row
+
+
+def _find_delivery(
+    session: Session, campaign_id: int, delivery_id: int, *, lock: bool = False
+) -> tuple[Delivery, Webhook]:
+    pair = webhook_rows.find_delivery(session, campaign_id, delivery_id, lock=lock)
+    if pair is None:
+        raise NotFound(f"There is no delivery {delivery_id} in this campaign; the log lists those of 30 days.")
+    return pair
 
 
 def _refuse_off(webhook: Webhook) -> None:

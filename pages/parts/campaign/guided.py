@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
 from pages import shell
+from pages.components import under_way
 from pages.components.marked_text import as_text
 from pages.parts.campaign import guided_steps
 from pages.parts.campaign.exchange import remember_skipped, skipped_last_time
@@ -15,10 +17,13 @@ from pages.parts.campaign.guided_steps import Answer
 from workbench import out_of_process
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
-from workbench.data.new_campaign import MadeCampaign, make_campaign
+from workbench.data.exchange import ImportOutcome
+from workbench.data.new_campaign import make_campaign, start_campaign
+from workbench.jobs import queue
+from workbench.jobs.queue import JobView
 
 _STEPS = ("Name and domain", "Sentences", "People", "Rules", "Suggestions")
-_OPEN, _SEEN, _TURN, _MADE = (f"new:{part}" for part in ("open", "seen", "turn", "made"))
+_OPEN, _SEEN, _TURN, _MADE, _JOB = (f"new:{part}" for part in ("open", "seen", "turn", "made", "job"))
 _NEXT_PAGES = {
     "See its sentences": "data.py",
     "Follow it on Overview": "campaign.py",
@@ -38,13 +43,19 @@ class _Made:
     id: int
     name: str
     lines: tuple[str, ...]
+    job: JobView | None = None
+    """The job that made it, if the worker did."""
 
 
 def draw(actor: Actor) -> None:
     """Draw the steps and the button; after it, what was made and where to go on."""
     if made := st.session_state.get(_MADE):
-        _made_view(made)
+        _made_view(actor, made)
         return
+    with shell.shown_errors():
+        job = _job(actor)
+        if job is not None and job.state == "done" and job.campaign_id is not None:
+            _finish(actor, job.campaign_id, [job.message], job=job)
     turn = st.session_state.setdefault(_TURN, 0)
     heads, answers = [], list[Answer]()
     for number, step in enumerate(guided_steps.STEPS, start=1):
@@ -65,7 +76,11 @@ def draw(actor: Actor) -> None:
     )
     with st.container(key="new-end"):
         st.html(_STYLE.format(folded=folded))
-        _make(actor, answers)
+        with shell.shown_errors():
+            if job is not None and job.is_under_way:
+                _under_way(actor)
+            else:
+                _make(actor, answers, job)
 
 
 def _open_step(answers: list[Answer]) -> int:
@@ -95,7 +110,8 @@ def _head(number: int, title: str, answer: Answer, *, is_open: bool) -> None:
     st.button("Change", key=f"new:change:{number}", on_click=_change, args=(number,), type="tertiary")
 
 
-def _make(actor: Actor, answers: list[Answer]) -> None:
+def _make(actor: Actor, answers: list[Answer], last: JobView | None) -> None:
+    """Draw the button, and below it why the worker did not make the campaign that it was last asked for."""
     faults = [answer.fault for answer in answers if answer.fault]
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button("Make the campaign", type="primary", disabled=bool(faults), key="new:make")
@@ -105,32 +121,57 @@ def _make(actor: Actor, answers: list[Answer]) -> None:
         for answer in answers:
             values["settings"] |= answer.settings
             values |= answer.values
+        if any(answer.takes_long for answer in answers):
+            st.session_state[_JOB] = start_campaign(shell.store(), actor, **values)
+            st.rerun()
         with st.spinner("Making the campaign and pre-annotating …"):
             made = out_of_process.call(make_campaign, shell.store(), actor, **values)
-        _finish(actor, made)
+        outcome = made.outcome
+        if outcome is not None:
+            remember_skipped(outcome.problems, outcome.again)
+        _finish(actor, made.id, _in_words(outcome))
+    if last is not None:
+        under_way.job_state(actor, last, key="new:last", words="No campaign was made.")
+        under_way.job_log(actor, last)
 
 
-def _finish(actor: Actor, made: MadeCampaign) -> None:
+def _job(actor: Actor) -> JobView | None:
+    """Return the job that makes a campaign, or failed to, since this page was opened."""
+    job_id = st.session_state.get(_JOB)
+    return None if job_id is None else queue.get_job(shell.store(), actor, job_id)
+
+
+def _under_way(actor: Actor) -> None:
+    under_way.worker_line()
+    under_way.watched_job(actor, lambda: _job(actor), key="new:cancel", cancel="Do not make it")
+    st.caption("You can leave this page: the campaign is under Campaigns once it is made.")
+
+
+def _in_words(outcome: ImportOutcome | None) -> list[str]:
+    if outcome is None:
+        return []
+    left_out = [f"{outcome.duplicates:,} duplicates were left out."] if outcome.duplicates else []
+    return [*left_out, outcome.note]
+
+
+def _finish(actor: Actor, campaign_id: int, lines: Sequence[str], *, job: JobView | None = None) -> None:
     """Make the new campaign the chosen one, forget the steps, and draw what was made at the next run."""
-    view = campaigns.get_campaign(shell.store(), actor, made.id)
-    outcome = made.outcome
-    lines = [f"{view.sentences:,} sentences, {len(view.domain.types)} types, {len(view.members)} people."]
-    if outcome is not None:
-        if outcome.duplicates:
-            lines.append(f"{outcome.duplicates:,} duplicates were left out.")
-        lines.append(outcome.note)
-        remember_skipped(outcome.problems, outcome.again)
-    st.session_state[_MADE] = _Made(made.id, made.name, tuple(filter(None, lines)))
+    view = campaigns.get_campaign(shell.store(), actor, campaign_id)
+    counts = f"{view.sentences:,} sentences, {len(view.domain.types)} types, {len(view.members)} people."
+    st.session_state[_MADE] = _Made(view.id, view.name, (counts, *filter(None, lines)), job)
     st.session_state[_TURN] += 1
-    for key in (_OPEN, _SEEN, guided_steps.LOOKS):
+    for key in (_OPEN, _SEEN, _JOB, guided_steps.LOOKS):
         st.session_state.pop(key, None)
-    shell.choose(made.id)
+    shell.choose(view.id)
     st.rerun()
 
 
-def _made_view(made: _Made) -> None:
+def _made_view(actor: Actor, made: _Made) -> None:
     st.success(as_text(f"The campaign {made.name} is made. {' '.join(made.lines)}"))
     skipped_last_time()
+    if made.job is not None:
+        with shell.shown_errors():
+            under_way.job_log(actor, made.job)
     with st.container(horizontal=True):
         for label, page in _NEXT_PAGES.items():
             if st.button(label, key=f"new:to:{page}"):

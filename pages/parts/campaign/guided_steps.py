@@ -16,7 +16,7 @@ from pages import shell
 from pages.components.marked_text import as_text, marked_sentence
 from pages.components.rows import rows_html
 from pages.parts.campaign.domain_read import draw_types
-from pages.parts.campaign.exchange import ask_files, examples, look
+from pages.parts.campaign.exchange import ChosenFiles, ask_files, examples, look
 from pages.parts.campaign.forms import gazetteers_here, people_names, setting_input
 from workbench import out_of_process
 from workbench.accounts.actors import Actor
@@ -24,7 +24,7 @@ from workbench.accounts.roles import LABELLERS
 from workbench.campaigns import campaigns, domains
 from workbench.campaigns import settings as campaign_settings
 from workbench.campaigns.domain_drafts import draft_from_lines, draft_to_toml
-from workbench.data import corpora, sampling
+from workbench.data import corpora, sampling, staging
 from workbench.data.new_campaign import FirstLook, Looked, first_look
 from workbench.data.sampling import SamplingPlan
 
@@ -49,6 +49,8 @@ class Answer:
     domain: Domain | None = None
     source: tuple[object, ...] = ()
     """What names the sentences, so that they are not read again while nothing changes."""
+    takes_long: bool = False
+    """The worker reads the files; none of their sentences is shown before."""
 
 
 def domain_step(actor: Actor, key: str, before: Sequence[Answer]) -> Answer:
@@ -131,6 +133,8 @@ def sentences_step(actor: Actor, key: str, before: Sequence[Answer]) -> Answer:
     if domain is None:
         return Answer("waits for the domain", "a domain, before files can be checked")
     names = ", ".join(file.name for file in chosen.files)
+    if staging.seconds_for(chosen.sizes, chosen.reading["format"]) >= staging.LONG:
+        return _large(names, chosen)
     if not look(chosen, domain.type_names):
         return Answer(names, "files without a fault, or Skip bad sentences")
     reading = dict(chosen.reading)
@@ -139,6 +143,18 @@ def sentences_step(actor: Actor, key: str, before: Sequence[Answer]) -> Answer:
         values={"files": chosen.named, "reading": reading},
         source=("files", chosen.ids, repr(sorted(reading.items()))),
     )
+
+
+def _large(names: str, chosen: ChosenFiles) -> Answer:
+    """Leave files to the worker that take long to read."""
+    minutes = max(staging.seconds_for(chosen.sizes, chosen.reading["format"]) / 60, 1)
+    st.caption(
+        f"These files take about {minutes:,.0f} min: the worker reads and checks them, and makes the campaign with all "
+        "of their sentences, or not at all."
+    )
+    files = [(file.name, file.getbuffer()) for file in chosen.files]
+    values = {"files": files, "reading": dict(chosen.reading)}
+    return Answer(f"{names}, to {chosen.reading['split']}", values=values, takes_long=True)
 
 
 def _from_corpus(actor: Actor, key: str, here: Mapping[str, corpora.CorpusView], domain: Domain | None) -> Answer:
@@ -212,6 +228,9 @@ def suggestions_step(actor: Actor, key: str, before: Sequence[Answer]) -> Answer
         return Answer("no suggestions", settings=asked)
     summary = f"from links and {asked['gazetteer'] or 'the bundled DBpedia sample'}"
     domain, sentences = before[0].domain, before[1]
+    if sentences.takes_long:
+        st.caption("What the sentences would get is not shown before the worker has read the files.")
+        return Answer(summary, settings=asked)
     if domain is None or sentences.fault or not sentences.source:
         st.caption("What ten of the sentences would get is shown here once there are sentences.")
         return Answer(summary, settings=asked)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, InvalidDomain, NotAllowed, NotFound
+from crossner_core.formats import source
 from db.engine import Store
 from tests.support.app_corpora import make_corpus
 from tests.support.authorisation import dump
@@ -14,10 +18,15 @@ from tests.support.builders import SENTENCES, Tab, make_person
 from workbench import out_of_process
 from workbench.accounts import accounts
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns, domains
+from workbench.campaigns import campaigns, domains, sentences
 from workbench.campaigns.domain_drafts import draft_from_lines, draft_to_toml
-from workbench.data import browsing
-from workbench.data.new_campaign import first_look, make_campaign
+from workbench.data import browsing, staging
+from workbench.data.new_campaign import first_look, make_campaign, start_campaign
+from workbench.jobs import queue
+from workbench.jobs.worker import Worker
+from workbench.reports import audit_trail
+from workbench.reports.audit_trail import Asked
+from workbench.settings import settings_of
 
 People = dict[str, Actor]
 PLAIN = "\n".join(text for text, _ in SENTENCES).encode()
@@ -183,3 +192,109 @@ def test_draft_from_lines_makes_names_titles_classes_and_guidelines() -> None:
 def test_draft_from_lines_names_the_line_that_is_wrong(text: str, words: str) -> None:
     with pytest.raises(InvalidDomain, match=words):
         draft_from_lines(text, "Ships")
+
+
+def start(store: Store, people: People, **changes: Any) -> int:
+    given = {"name": "Ships", "draft": ships(), "member_ids": [people["ann1"].id], "files": [("a.txt", PLAIN)]}
+    return start_campaign(store, people["res"], **(given | changes))
+
+
+def work(store: Store) -> None:
+    Worker(store, settings_of(store)).run(once=True)
+
+
+def test_a_campaign_of_large_files_is_made_by_the_worker_as_at_once(store: Store, people: People) -> None:
+    job_id = start(store, people, settings={"blind_share": 0.25}, reading={"split": "dev"})
+    assert campaigns.list_campaigns(store, people["res"]) == ()
+    assert "shipsatsea" not in {view.name for view in domains.list_domains(store, people["res"])}
+    work(store)
+    job = queue.get_job(store, people["res"], job_id)
+    assert (job.state, job.error, job.message) == ("done", None, "6 sentences imported.")
+    assert job.campaign_id is not None and list(settings_of(store).uploads.iterdir()) == []
+    at_once = make_campaign(
+        store, people["res"], name="Again", domain="shipsatsea", member_ids=[people["ann1"].id],
+        settings={"blind_share": 0.25}, files=[("a.txt", PLAIN)], reading={"split": "dev"},
+    )  # fmt: skip
+    here, there = (campaigns.get_campaign(store, people["res"], each) for each in (job.campaign_id, at_once.id))
+    differ = {"id": there.id, "name": there.name, "created_at": there.created_at}
+    assert replace(here, **differ) == there and here.name == "Ships" and here.splits["dev"] == 6
+    entries = audit_trail.search(store, people["adm"], Asked(campaign_id=job.campaign_id)).entries
+    made = [(entry.action, entry.actor) for entry in entries if entry.action in ("create_campaign", "add_sentences")]
+    assert sorted(made) == [("add_sentences", "res"), ("create_campaign", "res")]
+
+
+def test_a_campaign_whose_files_are_faulty_is_not_made_and_all_faults_are_named(store: Store, people: People) -> None:
+    before = {view.name for view in domains.list_domains(store, people["res"])}
+    files = [("a.jsonl", b"{oops\n" * 40), ("b.jsonl", b"{\n")]
+    job_id = start(store, people, files=files)
+    work(store)
+    job = queue.get_job(store, people["res"], job_id)
+    assert (job.state, job.campaign_id) == ("failed", None) and "a.jsonl:1: not JSON" in (job.error or "")
+    logged = [line.text for line in queue.job_log(store, people["res"], job_id)]
+    assert [line.split(": ")[0] for line in logged[:41]] == [*(f"a.jsonl:{n}" for n in range(1, 41)), "b.jsonl:1"]
+    assert campaigns.list_campaigns(store, people["res"]) == ()
+    assert {view.name for view in domains.list_domains(store, people["res"])} == before
+    staging.sweep(store)
+    assert list(settings_of(store).uploads.iterdir()) == []
+
+
+def test_a_name_that_is_taken_meanwhile_leaves_nothing(store: Store, people: People) -> None:
+    job_id = start(store, people)
+    campaigns.create_campaign(store, people["adm"], name="Ships", domain=domains.get_domain(store, "music"))
+    work(store)
+    job = queue.get_job(store, people["res"], job_id)
+    assert job.state == "failed" and "already a campaign 'Ships'" in (job.error or "")
+    (only,) = campaigns.list_campaigns(store, people["res"])
+    assert (only.domain_name, only.sentences) == ("music", 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"name": "Taken"}, Conflict),
+        ({"settings": {"blind_share": 2}}, InvalidConfig),
+        ({"settings": {"endpoint": "http://localhost:3030/sparql"}}, NotAllowed),
+        ({"draft": "", "domain": "none"}, NotFound),
+        ({"domain": "music"}, BadInput),
+    ],
+)
+def test_what_is_wrong_with_a_campaign_is_refused_before_its_files_are_kept(
+    store: Store, people: People, changes: dict[str, object], error: type[Exception]
+) -> None:
+    campaigns.create_campaign(store, people["adm"], name="Taken", domain=domains.get_domain(store, "music"))
+    with pytest.raises(error):
+        start(store, people, **changes)
+    with pytest.raises(NotAllowed):
+        start_campaign(store, people["eva"], name="Mine", domain="music", files=[("a.txt", PLAIN)])
+    assert not settings_of(store).uploads.exists() and queue.list_jobs(store, people["res"]) == ()
+
+
+def test_a_cancelled_campaign_leaves_nothing(store: Store, people: People) -> None:
+    assert queue.cancel_job(store, people["res"], start(store, people)) == "cancelled"
+    work(store)
+    assert campaigns.list_campaigns(store, people["res"]) == () and list(settings_of(store).uploads.iterdir()) == []
+
+
+def test_making_a_campaign_takes_memory_for_a_portion_not_for_the_files(
+    store: Store, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "PORTION", 50_000)
+    monkeypatch.setattr(sentences, "PORTION", 200)
+
+    def most(count: int) -> int:
+        file = tmp_path / f"{count}.txt"
+        file.write_text("".join(f"Sentence number {n} is about Oslo .\n" for n in range(count)), "utf-8")
+        tracemalloc.start()
+        try:
+            made = make_campaign(
+                store, people["res"], name=str(count), domain="music", files=[(file.name, file)],
+                settings={"suggestions_on": False},
+            )  # fmt: skip
+            assert made.outcome is not None and made.outcome.added == count
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    most(400)  # loads what is loaded once
+    small, large = most(1_500), most(6_000)
+    assert (large - small) / 4_500 < 400, (small, large)  # a sentence in memory takes some 3,000

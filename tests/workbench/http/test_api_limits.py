@@ -15,6 +15,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+import workbench.client
 from crossner_core.domains import load_domain
 from crossner_core.errors import WorkbenchError
 from db import account_rows
@@ -312,6 +313,12 @@ def test_page_escapes_what_routes_say() -> None:
     wicked = dataclasses.replace(routes()[0], path="/<b>x</b>", roles=("<i>",), answer=declared.File)
     text = document_page._article(wicked)
     assert "<b>" not in text and "<i>" not in text and "&lt;b&gt;" in text
+
+
+@pytest.mark.parametrize("name", sorted(route.name for route in routes() if route.method == "POST"))
+def test_client_sends_a_key_where_one_is_taken(name: str) -> None:
+    (route,) = [route for route in routes() if route.name == name]
+    assert workbench.client._creates("POST", route.path) == route.creates
 
 
 @pytest.mark.slow

@@ -8,7 +8,8 @@ import pytest
 
 schemathesis = pytest.importorskip("schemathesis")
 
-from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
+from hypothesis import HealthCheck, Phase, given  # noqa: E402
+from hypothesis import settings as hypothesis_settings  # noqa: E402
 
 from db.engine import Store  # noqa: E402
 from db.migrate import migrate  # noqa: E402
@@ -18,6 +19,8 @@ from workbench.data import snapshots  # noqa: E402
 from workbench.http.api.declared import routes  # noqa: E402
 from workbench.http.api.openapi import openapi  # noqa: E402
 from workbench.runs import adaptation  # noqa: E402
+from workbench.settings import open_store  # noqa: E402
+from workbench.webhooks import managing  # noqa: E402
 
 ROLES = {"annotator": "ann1", "expert": "eva", "researcher": "res", "admin": "adm"}
 EXAMPLES = 12
@@ -26,7 +29,7 @@ EXAMPLES = 12
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
-    """The address of a server on a store with gold, a snapshot and a run, and a token for each role."""
+    """The address of a server on a store with gold, a snapshot, a run and a webhook, and a token for each role."""
     home = tmp_path_factory.mktemp("home")
     store = Store(f"sqlite:///{home / 'workbench.sqlite3'}")
     migrate(store)
@@ -35,8 +38,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict
     make_gold(store, people, campaign)
     snapshot = snapshots.freeze(store, people["res"], campaign)
     adaptation.start_run(store, people["res"], snapshot_id=snapshot.id, recipe={})
+    settings = settings_for(store, home, api_per_minute=1_000_000, webhook_private_hosts="192.0.2.1")
+    opened, hook_url = open_store(settings), "https://192.0.2.1/"
+    hook = managing.make_webhook(opened, people["res"], campaign, url=hook_url, events=["run.ended"])
+    managing.send_test(opened, people["res"], campaign, hook.webhook.id)
     tokens = {role: secret_of(store, people[name]) for role, name in ROLES.items()}
-    with serving(settings_for(store, home, api_per_minute=1_000_000)) as url:
+    with serving(settings) as url:
         yield url, tokens
     store.close()
 
@@ -56,7 +63,7 @@ def test_answers_are_as_described(name: str, role: str, served: tuple[str, dict[
     ]
 
     @given(case=operation.as_strategy())
-    @settings(
+    @hypothesis_settings(
         max_examples=EXAMPLES,
         deadline=None,
         derandomize=True,

@@ -9,6 +9,8 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from types import UnionType
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -18,6 +20,7 @@ from crossner_core.errors import BadInput
 from crossner_core.registry import Registry
 from db.engine import Store
 from workbench.accounts.actors import Actor
+from workbench.http.api.etags import refuse_changed
 
 ROOT = "/api/v1"
 Scope = Literal["read", "write", "train"]
@@ -46,16 +49,20 @@ class Body(BaseModel):
 
 
 class Files(BaseModel):
-    """Files that a request brings as multipart/form-data, each in a field `files`."""
+    """Files that a request brings as multipart/form-data, each in a field `files`; on disk until it is answered."""
 
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
-    files: tuple[tuple[str, bytes], ...]
+    model_config = ConfigDict(frozen=True)
+    files: tuple[tuple[str, Path], ...]
 
 
 class Answer(BaseModel):
     """What a route answers, as JSON."""
 
     model_config = ConfigDict(frozen=True, from_attributes=True, use_attribute_docstrings=True)
+
+    def encoded(self) -> bytes:
+        """Return it as the bytes of a body in JSON."""
+        return in_utf8(self.model_dump_json())
 
 
 class PageInputs(Inputs):
@@ -74,6 +81,13 @@ class Page(Answer, Generic[T]):
     next: str | None = None
 
 
+class Accepted(Answer):
+    """What was left to the worker."""
+
+    follow: str
+    """The address that says how far it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class File:
     """An answer that is a file."""
@@ -90,14 +104,24 @@ class Call:
     store: Store
     actor: Actor
     token_id: int
+    if_match: tuple[str, ...] | None = None
+    """Tags in the header If-Match; None without it."""
+
+    def refuse_changed(self, answer: Answer) -> None:
+        """Raise `Changed` if what is to be changed, as it would be answered now, is not what If-Match says."""
+        refuse_changed(answer.encoded(), self.if_match)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
     """One route; `roles` are those that its use cases let in, which check them by themselves.
 
+    `later` is what it answers, with 202, where it leaves what takes long to the worker.
+
     `creates`: a repeated request would make a second thing, so that idempotency keys are taken. `slots` name the
-    threads it waits for: `short`, `long` (whole files) or `model`. `most_bytes` limits the body.
+    threads it waits for: `short`, `long` (whole files) or `model`. `most_bytes` limits the body. `matches`: it takes
+    If-Match, and its function hands what is to be changed to `Call.refuse_changed`. `version` returns what an answer is
+    made of as a text, for less than the answer costs, or None.
     """
 
     method: str
@@ -106,6 +130,7 @@ class Declared:
     roles: tuple[str, ...]
     use: tuple[Callable[..., Any], ...]
     answer: Any
+    later: type[Accepted] | None
     handle: Callable[..., Any]
     inputs: type[Inputs]
     body: type[Body] | type[Files] | None
@@ -113,6 +138,8 @@ class Declared:
     creates: bool
     slots: str
     most_bytes: int
+    matches: bool
+    version: Callable[..., str | None] | None
 
     @property
     def name(self) -> str:
@@ -135,6 +162,11 @@ class Declared:
     def path_names(self) -> tuple[str, ...]:
         """The parameters in the path."""
         return tuple(re.findall(r"{(\w+)}", self.path))
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it only reads, so that what it answers has a tag."""
+        return self.method == "GET"
 
     @property
     def takes_files(self) -> bool:
@@ -173,21 +205,26 @@ def route(
     creates: bool = False,
     slots: str = "short",
     most_bytes: int = JSON_BYTES,
+    matches: bool = False,
+    version: Callable[..., str | None] | None = None,
 ) -> Callable[[Handler], Handler]:
     """Declare a route by the function that answers it: `(call, inputs)` or `(call, inputs, body)`.
 
-    Its annotations are the parameters, the body and the answer; its docstring is what the documents say.
+    Its annotations are the parameters, the body and the answer, or the answer and the one that follows later; its
+    docstring is what the documents say.
     """
 
     def declare(handle: Handler) -> Handler:
         hints = typing.get_type_hints(handle, include_extras=True)
+        answers = typing.get_args(hints["return"]) if isinstance(hints["return"], UnionType) else (hints["return"],)
         declared = Declared(
             method=method,
             path=path,
             scope=scope,
             roles=tuple(roles),
             use=use if isinstance(use, tuple) else (use,),
-            answer=hints["return"],
+            answer=answers[0],
+            later=answers[1] if answers[1:] else None,
             handle=handle,
             inputs=hints["inputs"],
             body=hints.get("body"),
@@ -195,6 +232,8 @@ def route(
             creates=creates,
             slots=slots,
             most_bytes=most_bytes,
+            matches=matches,
+            version=version,
         )
         if unknown := set(declared.path_names) - set(declared.inputs.model_fields):
             raise TypeError(f"{method} {path}: {sorted(unknown)} are no fields of {declared.inputs.__name__}.")
@@ -209,6 +248,11 @@ def routes() -> tuple[Declared, ...]:
     ROUTES.load()
     order = ("GET", "POST", "PUT", "PATCH", "DELETE")
     return tuple(sorted(ROUTES.values(), key=lambda route: (route.group, route.path, order.index(route.method))))
+
+
+def in_utf8(text: str) -> bytes:
+    """Return JSON in UTF-8; half a surrogate pair, which UTF-8 has no bytes for, becomes JSON's escape for it."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def cursor_of(number: int) -> str:

@@ -57,6 +57,9 @@ probability lies in [0, 1], and so does an F1. Moments are in UTC. The same as
 <a href="{ROOT}/openapi.json">OpenAPI 3.1</a>.</p>
 <p>A request that makes something may carry the header <code>Idempotency-Key</code>: sent again within 24 hours, it is
 not carried out again, but answered the same.</p>
+<p>An answer to a <code>GET</code> has an <code>ETag</code>: as <code>If-None-Match</code> it saves sending what you
+have (304), as <code>If-Match</code> of a <code>PATCH</code> or <code>DELETE</code> it keeps you from changing what has
+changed since (412).</p>
 <nav aria-label="Routes"><ul>{"".join(_listed(part) for _, part in groups)}</ul></nav>
 {"".join(f"<section><h2>{escape(_title(name))}</h2>{''.join(map(_article, part))}</section>" for name, part in groups)}
 <section><h2>Problems</h2><p>What was not done is answered as <code>application/problem+json</code> (RFC 9457) with
@@ -117,9 +120,16 @@ def _body(route: Declared) -> str:
 def _answer(route: Declared) -> str:
     if route.answer is File:
         return f"<p>Answers {route.status} with the file.</p>"
+    if route.answer is type(None):
+        return f"<p>Answers {route.status} without a body.</p>"
+    later = _answer_of(route, 202, ", where it takes long and the worker does it") if route.later is not None else ""
+    return _answer_of(route, route.status) + later
+
+
+def _answer_of(route: Declared, status: int, when: str = "") -> str:
     operation = openapi()["paths"][ROOT + route.path][route.method.lower()]
-    schema = operation["responses"][str(route.status)]["content"]["application/json"]["schema"]
-    return f"<p>Answers {route.status}.</p>{_details(schema['$ref'].rsplit('/', 1)[1])}"
+    schema = operation["responses"][str(status)]["content"]["application/json"]["schema"]
+    return f"<p>Answers {status}{when}.</p>{_details(schema['$ref'].rsplit('/', 1)[1])}"
 
 
 def _details(model: str) -> str:

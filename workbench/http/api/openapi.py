@@ -36,6 +36,21 @@ _KEY = {
     "out once; for 24 hours it is answered the same again.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
 }
+_ETAG = {"etag": {"description": "The tag of this answer.", "schema": {"type": "string"}}}
+_LOCATION = {"location": {"description": "Where to follow it.", "schema": {"type": "string"}}}
+_TAGS = {"type": "string", "maxLength": 4_000, "pattern": r'^(\*|(W/)?"[!#-~]*"( *, *(W/)?"[!#-~]*")*)$'}
+_IF_NONE_MATCH = {
+    "name": "If-None-Match",
+    "in": "header",
+    "description": "Tags of answers that you have, as the header ETag had them: if one still holds, the answer is 304.",
+    "schema": _TAGS,
+}
+_IF_MATCH = {
+    "name": "If-Match",
+    "in": "header",
+    "description": "The ETag that it had when you read it: if it has changed since, nothing is done (412).",
+    "schema": _TAGS,
+}
 
 
 @cache
@@ -51,8 +66,8 @@ def openapi() -> dict[str, Any]:
         "info": {
             "title": "CrossNER workbench",
             "version": "1",
-            "description": "Campaigns, sentences, gold, snapshots, runs and predictions. Every request carries a "
-            "personal token, which acts as its person: what the person may not do, the token may not.",
+            "description": "Campaigns, sentences, gold, snapshots, runs, predictions and webhooks. Every request "
+            "carries a personal token, which acts as its person: what the person may not do, the token may not.",
         },
         "paths": paths,
         "components": {
@@ -96,14 +111,18 @@ def kinds_of(route: Declared) -> tuple[Kind, ...]:
     wanted = {400, 401, 403, 404, 429, 503} | ({409} if route.method != "GET" else set())
     if route.body is not None:
         wanted |= {413, 415}
+    if route.matches:
+        wanted |= {412}
     return tuple(kind for kind in problems.KINDS if kind.status in wanted)
 
 
 def _models() -> dict[tuple[type[BaseModel], Literal["validation", "serialization"]], None]:
     models: dict[tuple[type[BaseModel], Literal["validation", "serialization"]], None] = {}
     for route in routes():
-        if route.answer is not File:
+        if route.answer not in (File, type(None)):
             models[route.answer, "serialization"] = None
+        if route.later is not None:
+            models[route.later, "serialization"] = None
         if route.body is not None and not route.takes_files:
             models[route.body, "validation"] = None
     return models
@@ -116,12 +135,17 @@ def _operation(route: Declared, schemas: Mapping[Any, Any]) -> dict[str, Any]:
         "tags": [route.group],
         "summary": route.summary,
         "description": f"{route.description} {roles}".strip(),
-        "parameters": parameters_of(route) + ([_KEY] if route.creates else []),
+        "parameters": parameters_of(route) + _headers(route),
         "responses": _responses(route, schemas),
     }
     if route.body is not None:
         operation["requestBody"] = {"required": True, "content": _body(route, route.body, schemas)}
     return operation
+
+
+def _headers(route: Declared) -> list[dict[str, Any]]:
+    taken = {"creates": _KEY, "matches": _IF_MATCH, "is_read": _IF_NONE_MATCH}
+    return [header for name, header in taken.items() if getattr(route, name)]
 
 
 def _body(route: Declared, body: type[BaseModel], schemas: Mapping[Any, Any]) -> dict[str, Any]:
@@ -140,10 +164,19 @@ def _body(route: Declared, body: type[BaseModel], schemas: Mapping[Any, Any]) ->
 def _responses(route: Declared, schemas: Mapping[Any, Any]) -> dict[str, Any]:
     if route.answer is File:
         good: dict[str, Any] = {"description": "The file.", "content": {"application/octet-stream": {}}}
+    elif route.answer is type(None):
+        good = {"description": "Done."}
     else:
         schema = schemas[route.answer, "serialization"]
         good = {"description": "Done.", "content": {"application/json": {"schema": schema}}}
     answers: dict[str, Any] = {str(route.status): good}
+    if route.later is not None:
+        content = {"application/json": {"schema": schemas[route.later, "serialization"]}}
+        answers["202"] = {"description": "The worker does it.", "headers": _LOCATION, "content": content}
+    if route.is_read or (route.matches and route.answer is not type(None)):
+        good["headers"] = _ETAG
+    if route.is_read:
+        answers["304"] = {"description": "You have this answer.", "headers": _ETAG}
     by_status: dict[int, list[str]] = {}
     for kind in kinds_of(route):
         by_status.setdefault(kind.status, []).append(kind.title)

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from crossner_core import errors
 from crossner_core.errors import BadInput, StorageError, StoreFailed, WorkbenchError
+from workbench.http.api.etags import Changed
 
 MEDIA_TYPE = "application/problem+json"
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ METHOD = Kind("method", 405, "The route does not have this method")
 TOO_LARGE = Kind("too-large", 413, "The body is too large")
 MEDIA = Kind("media-type", 415, "The body has a media type that is not read")
 RATE = Kind("rate", 429, "Too many requests")
+CHANGED = Kind("changed", 412, "It has changed since it was read")
 FAILED = Kind("failed", 500, "The server failed")
 _INVALID = Kind("invalid", 400, "A value that is not allowed")
 _OURS: Mapping[type[WorkbenchError], Kind] = {
@@ -55,6 +57,7 @@ _OURS: Mapping[type[WorkbenchError], Kind] = {
     errors.InvalidDomain: _INVALID,
     errors.InvalidConfig: _INVALID,
     errors.InvalidAccount: _INVALID,
+    Changed: CHANGED,
     errors.WorkbenchError: Kind("unable", 503, "This could not be done"),
 }
 KINDS: tuple[Kind, ...] = tuple(

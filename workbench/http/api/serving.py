@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import shutil
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -26,8 +29,9 @@ from workbench.accounts.tokens import Bearer, allows, bearer_of
 from workbench.accounts.ways import acting
 from workbench.campaigns.campaigns import get_campaign
 from workbench.http.api import problems, replays
-from workbench.http.api.declared import ROOT, Body, Call, Declared, File, Files, routes
+from workbench.http.api.declared import ROOT, Accepted, Body, Call, Declared, File, Files, in_utf8, routes
 from workbench.http.api.document_page import document_page
+from workbench.http.api.etags import is_known, tag_of, tags_in, weak_tag
 from workbench.http.api.limits import Limits, Slots, TooLarge, limited
 from workbench.http.api.openapi import openapi
 from workbench.http.api.problems import problem, refusal
@@ -49,6 +53,8 @@ class _Asked:
     body: Any
     files: tuple[UploadFile, ...]
     raw: bytes
+    tags: tuple[str, ...] | None
+    """Of If-None-Match where the route only reads, else of If-Match."""
 
 
 class _Refused(Exception):
@@ -107,7 +113,7 @@ class Api:
         asked = await _read(request, route, in_path)
         key = request.headers.get(replays.HEADER) if route.creates else None
         try:
-            return await self.slots.run(route.slots, self._done, bearer, asked, key, path)
+            return await self.slots.run(route.slots, self._done, bearer, asked, key)
         finally:
             for file in asked.files:
                 await file.close()
@@ -120,32 +126,49 @@ class Api:
         token = session_token(request, self.settings)
         return await self.slots.run("lookup", actor_for_token, open_store(self.settings), token) is not None
 
-    def _done(self, bearer: Bearer, asked: _Asked, key: str | None, path: str) -> Response:
+    def _done(self, bearer: Bearer, asked: _Asked, key: str | None) -> Response:
         """Carry a request out; with a key, once."""
         with acting("api", bearer.token_id):
-            return self._carried_out(bearer, asked, key, path)
+            return self._carried_out(bearer, asked, key)
 
-    def _carried_out(self, bearer: Bearer, asked: _Asked, key: str | None, path: str) -> Response:
+    def _carried_out(self, bearer: Bearer, asked: _Asked, key: str | None) -> Response:
+        if not asked.files:
+            return self._handled_once(bearer, asked, asked.body, key)
+        with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+            return self._handled_once(bearer, asked, _on_disk(asked.files, Path(folder)), key)
+
+    def _handled_once(self, bearer: Bearer, asked: _Asked, body: Any, key: str | None) -> Response:
         store, route = open_store(self.settings), asked.route
-        body = asked.body
-        if asked.files:
-            body = Files(files=tuple((file.filename or "upload", file.file.read()) for file in asked.files))
-        call = Call(store, bearer.actor, bearer.token_id)
+        call = Call(store, bearer.actor, bearer.token_id, None if route.is_read else asked.tags)
+        if route.is_read:
+            return _conditional(call, asked)
         if key is None:
             return _response(route, _handled(call, asked, body))
         checked = replays.checked_key(key)
         kept = replays.begin(store, bearer.token_id, checked, _hash(asked, body))
         if kept is not None:
             _still_allowed(call, asked)
-            return _json(kept.status, kept.body, {"idempotent-replayed": "true"})
+            return _json(kept.status, in_utf8(kept.body), {"idempotent-replayed": "true", **_follow(kept)})
         try:
             made = _handled(call, asked, body)
         except WorkbenchError as error:
             if not isinstance(error, StorageError):
                 replays.free(store, bearer.token_id, checked)
             raise
-        replays.keep(store, bearer.token_id, checked, replays.Kept(route.status, made.model_dump_json()))
+        kept = replays.Kept(_status(route, made), made.model_dump_json())
+        replays.keep(store, bearer.token_id, checked, kept)
         return _response(route, made)
+
+
+def _on_disk(uploads: Iterable[UploadFile], folder: Path) -> Files:
+    """Copy the files of a request into a folder, under numbers: their names are the client's."""
+    files = []
+    for number, upload in enumerate(uploads):
+        path = folder / str(number)
+        with path.open("wb") as file:
+            shutil.copyfileobj(upload.file, file)
+        files.append((upload.filename or "upload", path))
+    return Files(files=tuple(files))
 
 
 def _handled(call: Call, asked: _Asked, body: Any) -> Any:
@@ -153,8 +176,26 @@ def _handled(call: Call, asked: _Asked, body: Any) -> Any:
     return asked.route.handle(call, *arguments)
 
 
+def _conditional(call: Call, asked: _Asked) -> Response:
+    """Answer a request that only reads, or say that the program has this answer (304)."""
+    route, tag = asked.route, None
+    if route.version is not None:
+        _still_allowed(call, asked)
+        # Before the answer: what changes in between makes the next request get it again.
+        version = route.version(call, asked.inputs)
+        tag = None if version is None else weak_tag(version)
+        if tag is not None and is_known(tag, asked.tags):
+            return Response(status_code=304, headers={"etag": tag})
+    response = _response(route, _handled(call, asked, None))
+    tag = tag or tag_of(bytes(response.body))
+    if is_known(tag, asked.tags):
+        return Response(status_code=304, headers={"etag": tag})
+    response.headers["etag"] = tag
+    return response
+
+
 def _still_allowed(call: Call, asked: _Asked) -> None:
-    """Refuse to repeat an answer to somebody who would not get it now."""
+    """Refuse to repeat an answer, or to say that it holds, to somebody who would not get it now."""
     admit(call.store, call.actor, *asked.route.roles)
     campaign_id = getattr(asked.inputs, "campaign", None)
     if campaign_id is not None:
@@ -202,8 +243,9 @@ async def _read(request: Request, route: Declared, in_path: Mapping[str, str]) -
             stated[name] = value
     inputs = read(route.inputs, stated, "the parameters")
     _check_texts(inputs)
+    tags = _tags(request, route)
     if route.body is None:
-        return _Asked(route, inputs, None, (), b"")
+        return _Asked(route, inputs, None, (), b"", tags)
     receive = limited(request, route.most_bytes)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     wanted = "multipart/form-data" if route.takes_files else "application/json"
@@ -211,12 +253,23 @@ async def _read(request: Request, route: Declared, in_path: Mapping[str, str]) -
         detail = f"The body is {media_type or 'of no stated media type'}; this route reads {wanted}."
         raise _Refused(problem(problems.MEDIA, detail, path=request.url.path))
     if route.takes_files:
-        return _Asked(route, inputs, None, await _files(request, receive), b"")
+        return _Asked(route, inputs, None, await _files(request, receive), b"", tags)
     raw = await Request(request.scope, receive).body()
     assert issubclass(route.body, Body)
     body = read_json(route.body, raw, "the body")
     _check_texts(body)
-    return _Asked(route, inputs, body, (), raw)
+    return _Asked(route, inputs, body, (), raw, tags)
+
+
+def _tags(request: Request, route: Declared) -> tuple[str, ...] | None:
+    """Return the tags of the condition that a route takes; raise BadInput for one that it does not take."""
+    taken = "If-None-Match" if route.is_read else "If-Match" if route.matches else ""
+    for header in ("If-Match", "If-None-Match"):
+        if header != taken and header in request.headers:
+            other = f"it takes {taken}" if taken else "leave it out"
+            raise BadInput(f"{route.method} {route.path} takes no header {header}; {other}.")
+    values = request.headers.getlist(taken)
+    return tags_in(taken, ", ".join(values) if values else None)
 
 
 async def _files(request: Request, receive: Receive) -> tuple[UploadFile, ...]:
@@ -254,8 +307,10 @@ def _hash(asked: _Asked, body: Any) -> str:
     digest = hashlib.sha256(f"{asked.route.method} {asked.route.path} {stated}\n".encode())
     digest.update(asked.raw)
     if isinstance(body, Files):
-        for name, data in body.files:
-            digest.update(f"{name!r} {hashlib.sha256(data).hexdigest()}\n".encode("utf-8", "backslashreplace"))
+        for name, path in body.files:
+            with path.open("rb") as file:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+            digest.update(f"{name!r} {content}\n".encode("utf-8", "backslashreplace"))
     return digest.hexdigest()
 
 
@@ -263,8 +318,21 @@ def _response(route: Declared, made: Any) -> Response:
     if isinstance(made, File):
         name = made.name.encode("ascii", "replace").decode().replace('"', "").replace("?", "-")
         return Response(made.data, 200, {"content-disposition": f'attachment; filename="{name}"'}, made.media_type)
-    return _json(route.status, made.model_dump_json())
+    if made is None:
+        return Response(status_code=route.status)
+    body = made.encoded()
+    headers = {"etag": tag_of(body)} if route.matches else {}
+    headers |= {"location": made.follow} if isinstance(made, Accepted) else {}
+    return _json(_status(route, made), body, headers)
 
 
-def _json(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(text.encode("utf-8", "backslashreplace"), status, dict(headers or {}), "application/json")
+def _status(route: Declared, made: Any) -> int:
+    return 202 if isinstance(made, Accepted) else route.status
+
+
+def _follow(kept: replays.Kept) -> dict[str, str]:
+    return {"location": Accepted.model_validate_json(kept.body).follow} if kept.status == 202 else {}
+
+
+def _json(status: int, body: bytes, headers: Mapping[str, str]) -> Response:
+    return Response(body, status, headers, "application/json")

@@ -7,20 +7,16 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from crossner_core.errors import NotAllowed
-from db import job_rows
 from db.engine import Session
-from workbench.accounts import accounts
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.domains import domain_of
 from workbench.data import exchange, staging
+from workbench.jobs import uploads
 from workbench.jobs.context import Claimed, JobContext
 from workbench.jobs.kind import Fields, JobKind, Outcome, register
 from workbench.settings import Settings
-
-_MOST_LINES = 200
 
 
 class ImportPayload(Fields):
@@ -37,25 +33,19 @@ class ImportPayload(Fields):
 
 
 def _import(context: JobContext, payload: ImportPayload) -> Outcome:
-    actor = _asked_by(context)
+    actor = uploads.asked_by(context)
     with context.store.read() as session:
         _, campaign = enter(session, actor, context.campaign_id, *KEEPERS)
         types = domain_of(campaign).type_names
         wants, endpoint = payload.preannotate and campaign.suggestions_on, campaign.endpoint
     files = staging.kept_files(context.settings, payload.folder, payload.names)
-
-    def on_progress(done: float, message: str) -> None:
-        if context.should_stop():
-            raise staging.Stopped
-        context.report(0.95 * done, message)
-
     place = staging.empty_place(context.settings, payload.folder)
-    with suppress(staging.Stopped):
+    with suppress(staging.Stopped), uploads.faults_in_log(context):
         staged = staging.stage(
             files, types, place, format=payload.format, annotation=payload.annotation, skip_bad=payload.skip_bad,
-            options=payload.options, on_progress=on_progress,
+            options=payload.options, on_progress=uploads.progress_of(context),
         )  # fmt: skip
-        context.report(0.95, f"{staged.sentences:,} sentences read; they are being written")
+        context.report(uploads.READ, f"{staged.sentences:,} sentences read; they are being written")
         new: list[int] = []
         write = partial(_add, context=context, payload=payload, actor=actor, staged=staged, new=new)
 
@@ -83,18 +73,7 @@ def _add(
     )
     new.append(report.added - report.gold - report.first)
     outcome = exchange.outcome_of(staged.read_files, report, "")
-    job_rows.set_message(session, context.job.id, staging.in_words(outcome, staged.skipped))
-    for line in [*(f"skipped: {line}" for line in outcome.problems), *(f"left out: {line}" for line in outcome.again)][
-        :_MOST_LINES
-    ]:
-        job_rows.add_line(session, context.job.id, line)
-
-
-def _asked_by(context: JobContext) -> Actor:
-    actor = accounts.current(context.store, context.job.created_by) if context.job.created_by else None
-    if actor is None:
-        raise NotAllowed("Who asked for this import has no account any more; import the files anew.")
-    return actor
+    uploads.say_outcome(session, context, outcome, staged.skipped)
 
 
 def _forget(settings: Settings, job: Claimed) -> None:

@@ -23,6 +23,7 @@ from workbench.http.api.declared import (
     Page,
     PageInputs,
     cursor_of,
+    given,
     number_in,
     route,
     with_ids_after,
@@ -104,6 +105,24 @@ class NewCampaign(Body):
     )
 
 
+class Settings(Answer):
+    """What a campaign is set to; it changes by an admin's decision alone."""
+
+    name: str
+    archived: bool
+    settings: dict[str, Any]
+
+
+class SettingsChange(Body):
+    """What is to be changed; what is left out stays as it is."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    archived: bool | None = None
+    settings: dict[str, bool | int | float | str | None] = Field(
+        default={}, description=f"Rules that are to change; the seed never does. {_RULES}."
+    )
+
+
 class Task(Answer):
     """One stage of one sentence; a lease that has expired is anybody's."""
 
@@ -172,6 +191,34 @@ def get_campaign(call: Call, inputs: OneCampaign) -> Campaign:
     return _campaign(call, campaigns.get_campaign(call.store, call.actor, inputs.campaign))
 
 
+@route("GET", "/campaigns/{campaign}/settings", scope="read", roles=EVERYONE, use=campaigns.get_campaign)
+def get_settings(call: Call, inputs: OneCampaign) -> Settings:
+    """Get what a campaign is set to."""
+    return _settings(campaigns.get_campaign(call.store, call.actor, inputs.campaign))
+
+
+@route(
+    "PATCH",
+    "/campaigns/{campaign}/settings",
+    scope="write",
+    roles=("admin",),
+    use=campaigns.update_settings,
+    matches=True,
+)
+def change_settings(call: Call, inputs: OneCampaign, body: SettingsChange) -> Settings:
+    """Change settings of a campaign; new shares apply to the sentences that nobody has begun."""
+    admit(call.store, call.actor, "admin")
+    view = campaigns.update_settings(
+        call.store,
+        call.actor,
+        inputs.campaign,
+        check=lambda view: call.refuse_changed(_settings(view)),
+        **checked(body.settings, names("rules")),
+        **given(body, "name", "archived"),
+    )
+    return _settings(view)
+
+
 @route("GET", "/campaigns/{campaign}/tasks", scope="read", roles=KEEPERS, use=tasks.list_tasks)
 def list_tasks(call: Call, inputs: TasksAsked) -> Page[Task]:
     """List the tasks of a campaign with their state, oldest first."""
@@ -194,6 +241,11 @@ def rules(settings: Mapping[str, Any]) -> dict[str, Any]:
     return checked(settings, names("rules", "new"))
 
 
+def _settings(view: CampaignView) -> Settings:
+    settings = {name: getattr(view, name) for name in names("rules", "new")}
+    return Settings(name=view.name, archived=view.archived, settings=settings)
+
+
 def _campaign(call: Call, view: CampaignView) -> Campaign:
     return Campaign(
         id=view.id,
@@ -207,5 +259,5 @@ def _campaign(call: Call, view: CampaignView) -> Campaign:
         gold=view.gold,
         stages=[Stages.model_validate(stage) for stage in view.stages],
         members=[Member.model_validate(member) for member in view.members] if call.actor.role in OVERSEERS else None,
-        settings={name: getattr(view, name) for name in names("rules", "new")},
+        settings=_settings(view).settings,
     )

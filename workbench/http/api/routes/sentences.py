@@ -14,11 +14,14 @@ from crossner_core.records import read_json
 from crossner_core.schema import Sentence, Span
 from workbench import out_of_process
 from workbench.accounts import audit
+from workbench.accounts.actors import admit
 from workbench.accounts.roles import EVERYONE, KEEPERS, OVERSEERS
 from workbench.campaigns.campaigns import get_campaign
-from workbench.data import browsing, exchange, layers
+from workbench.data import browsing, exchange, layers, staging
 from workbench.data.searching import Search
 from workbench.http.api.declared import (
+    ROOT,
+    Accepted,
     Answer,
     Call,
     File,
@@ -32,6 +35,7 @@ from workbench.http.api.declared import (
     part_of,
     route,
 )
+from workbench.jobs import queue
 
 Split = Literal["pool", "dev", "test"]
 Place = Literal["annotate", "check", "adjudicate", "gold", "parked"]
@@ -141,6 +145,30 @@ class Imported(Answer):
     note: str
     again: list[str]
     """The first duplicates."""
+
+
+class Import(Accepted):
+    """An import that the worker does: all of it, or nothing."""
+
+    id: int
+    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    progress: float
+    """In [0, 1]."""
+    message: str
+    """What it is at; at the end, what came in."""
+    error: str | None
+    cancel_requested: bool
+    created_at: dt.datetime
+    finished_at: dt.datetime | None
+    log: list[str]
+    """What was wrong, skipped or left out, as file:line: reason."""
+
+
+class OneImport(Inputs):
+    """An import that the worker does."""
+
+    campaign: Id
+    job: Id
 
 
 class SentencesAsked(PageInputs):
@@ -273,32 +301,66 @@ def get_sentence(call: Call, inputs: OneSentence) -> WholeSentence:
     "/campaigns/{campaign}/sentences",
     scope="write",
     roles=KEEPERS,
-    use=exchange.import_files,
+    use=(staging.import_apart, staging.start_import),
     status=201,
     creates=True,
     slots="long",
     most_bytes=IMPORT_BYTES,
 )
-def import_sentences(call: Call, inputs: ImportAsked, body: Files) -> Imported:
+def import_sentences(call: Call, inputs: ImportAsked, body: Files) -> Imported | Import:
     """Add the sentences and documents of files to a campaign: all, or with `skip_bad` all good ones, or none.
 
     Files of a format of several files, such as brat's, come in one request. If one is rejected all are: `problems`
-    then says what is wrong as file:line: reason.
+    then says what is wrong as file:line: reason. Files that take longer than a few seconds are left to the worker.
     """
-    outcome = out_of_process.call(
-        exchange.import_files,
-        call.store,
-        call.actor,
-        inputs.campaign,
-        body.files,
-        format=inputs.format,
-        split=inputs.split,
-        annotation=inputs.annotation,
-        skip_bad=inputs.skip_bad,
-        preannotate=inputs.preannotate,
-        options=_options(inputs),
+    admit(call.store, call.actor, *KEEPERS)
+    reading = inputs.model_dump(include={"format", "split", "annotation", "skip_bad", "preannotate"})
+    reading["options"] = _options(inputs)
+    sizes = [(name, path.stat().st_size) for name, path in body.files]
+    if staging.seconds_for(sizes, inputs.format) < staging.LONG:
+        outcome = out_of_process.call(
+            staging.import_apart, call.store, call.actor, inputs.campaign, body.files, **reading
+        )
+        return Imported.model_validate(outcome)
+    job_id = staging.start_import(call.store, call.actor, inputs.campaign, body.files, **reading)
+    return _import(call, inputs.campaign, job_id)
+
+
+@route("GET", "/campaigns/{campaign}/imports/{job}", scope="read", roles=KEEPERS, use=staging.get_import)
+def get_import(call: Call, inputs: OneImport) -> Import:
+    """Say how far an import is that the worker does, and at the end what came in and what was wrong."""
+    return _import(call, inputs.campaign, inputs.job)
+
+
+@route(
+    "POST",
+    "/campaigns/{campaign}/imports/{job}/cancel",
+    scope="write",
+    roles=KEEPERS,
+    use=(staging.get_import, queue.cancel_job),
+)
+def cancel_import(call: Call, inputs: OneImport) -> Import:
+    """Cancel an import, of which nothing comes in; one that has ended stays as it is."""
+    if staging.get_import(call.store, call.actor, inputs.campaign, inputs.job).is_under_way:
+        queue.cancel_job(call.store, call.actor, inputs.job)
+    return _import(call, inputs.campaign, inputs.job)
+
+
+def _import(call: Call, campaign_id: int, job_id: int) -> Import:
+    job = staging.get_import(call.store, call.actor, campaign_id, job_id)
+    lines = queue.job_log(call.store, call.actor, job_id)
+    return Import(
+        follow=f"{ROOT}/campaigns/{campaign_id}/imports/{job_id}",
+        id=job.id,
+        state=job.state,  # type: ignore[arg-type]
+        progress=job.progress,
+        message=job.message,
+        error=job.error,
+        cancel_requested=job.cancel_requested,
+        created_at=job.created_at,
+        finished_at=job.finished_at,
+        log=[line.text for line in lines],
     )
-    return Imported.model_validate(outcome)
 
 
 def _options(inputs: ImportAsked) -> dict[str, Any]:
@@ -317,7 +379,19 @@ def count_layers(call: Call, inputs: OneCampaign) -> Layers:
     return Layers.model_validate(browsing.layer_counts(call.store, call.actor, inputs.campaign))
 
 
-@route("GET", "/campaigns/{campaign}/layers/{layer}", scope="read", roles=OVERSEERS, use=layers.layer, slots="long")
+def _version(call: Call, inputs: LayerAsked | ExportAsked) -> str | None:
+    return layers.version(call.store, call.actor, inputs.campaign, inputs.layer)
+
+
+@route(
+    "GET",
+    "/campaigns/{campaign}/layers/{layer}",
+    scope="read",
+    roles=OVERSEERS,
+    use=(layers.layer, layers.version),
+    slots="long",
+    version=_version,
+)
 def get_layer(call: Call, inputs: LayerAsked) -> Page[LabelledText]:
     """Get the sentences of a layer with their spans: gold in the order it became gold, others in that of the queue."""
     rows = layers.layer(call.store, call.actor, inputs.campaign, inputs.layer)
@@ -343,8 +417,9 @@ def get_layer(call: Call, inputs: LayerAsked) -> Page[LabelledText]:
     "/campaigns/{campaign}/layers/{layer}/export",
     scope="read",
     roles=KEEPERS,
-    use=exchange.export_layer,
+    use=(exchange.export_layer, layers.version),
     slots="long",
+    version=_version,
 )
 def export_layer(call: Call, inputs: ExportAsked) -> File:
     """Export a layer of a campaign, or all its sentences, as a file of any format."""
