@@ -24,6 +24,7 @@ from crossner_core.formats.standoff import (
     text_of,
 )
 from crossner_core.formats.webanno_tsv import (
+    IDENTIFIER,
     NAMED_ENTITY,
     OF_GRAMMAR,
     LayerLayout,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 TYPE_SYSTEM = "TypeSystem.xml"
 _SEGMENTS = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type"
 _SENTENCE, _TOKEN = f"{_SEGMENTS}.Sentence", f"{_SEGMENTS}.Token"
-_IDENTIFIER = "identifier"  # the feature of named entities that holds a resource's address
 _OF_TEXT = ("uima.cas.String", "uima.cas.Integer", "uima.cas.Boolean")
 _OF_DOCUMENTS = re.compile(r"uima\.|.*\.(DocumentMetaData|TagsetDescription|TagDescription|CASMetadata)\Z")
 
@@ -137,7 +137,7 @@ def _document(
         type = each.type.name
         if type == chosen[0] and _is_in(each, None):
             value = getattr(each, chosen[1], None) if chosen[1] else None
-            entity = resource(getattr(each, _IDENTIFIER, None), losses)
+            entity = resource(getattr(each, IDENTIFIER, None), losses)
             marks.append(Mark(((each.begin, each.end),), str(value) if value else short_name(type), entity=entity))
         elif not others.match(type) and hasattr(each, "begin"):
             losses["relations" if hasattr(each, "Governor") else "annotations of other layers"] += 1
@@ -172,7 +172,7 @@ def _layers(system: TypeSystem, counts: Mapping[str, int]) -> dict[str, list[str
             layers[name] = [
                 feature
                 for feature, kind in features.items()
-                if kind in _OF_TEXT and feature not in ("begin", "end", _IDENTIFIER, "order")
+                if kind in _OF_TEXT and feature not in ("begin", "end", IDENTIFIER, "order")
             ]
     if not any(not OF_GRAMMAR.match(name) for name in layers) and system.contains_type(NAMED_ENTITY):
         layers[NAMED_ENTITY] = ["value"]
@@ -232,10 +232,10 @@ def make_cas(document: Parsed, losses: Counter[str], system: TypeSystem | None =
     for record, start in zip(document.sentences, starts, strict=True):
         cas.add(sentence(begin=start, end=start + len(record.sentence.text)))
         cas.add_all(token(begin=start + each.start, end=start + each.end) for each in record.sentence.tokens)
-    has_identifier = any(each.name == _IDENTIFIER for each in entity.all_features)
+    has_identifier = any(each.name == IDENTIFIER for each in entity.all_features)
     for begin, end, type, linked in entities_of(document, starts):
         losses[ENTITY_LINKS] += linked is not None and not has_identifier
-        named = {_IDENTIFIER: linked} if linked is not None and has_identifier else {}
+        named = {IDENTIFIER: linked} if linked is not None and has_identifier else {}
         cas.add(entity(begin=begin, end=end, **({feature: type} if feature else {}), **named))
     return cas
 

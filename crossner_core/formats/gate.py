@@ -12,12 +12,14 @@ from xml.sax.saxutils import escape, quoteattr
 from crossner_core.formats.base import Format, InputFile, Layout, NamedFile, Parsed, register
 from crossner_core.formats.source import Data, refused
 from crossner_core.formats.standoff import (
+    Entity,
     Mark,
     StandoffOptions,
     Text,
     count_links,
     entities_of,
     pieces_of,
+    resource,
     stem_of,
     text_of,
 )
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 _SEGMENTS = ("Sentence", "Token", "SpaceToken", "Split", "Paragraph", "paragraph", "Lookup", "DEFAULT_TOKEN", "Unknown")
 _NAMED = "NamedEntity"
+_RESOURCE = "inst"  # the feature by which GATE's linkers and gazetteers name a resource
 _MARKUP = "Original markups"
 
 
@@ -54,6 +57,7 @@ class _Annotation:
     start: str
     end: str
     value: str
+    resource: str
 
 
 def read(files: Sequence[InputFile], options: GateOptions) -> Iterator[Parsed]:
@@ -76,7 +80,7 @@ def read(files: Sequence[InputFile], options: GateOptions) -> Iterator[Parsed]:
             elif each.type in _SEGMENTS:
                 losses["annotations of other kinds"] += each.type not in ("SpaceToken", "DEFAULT_TOKEN")
             else:
-                marks.append(Mark(((start, end),), each.value or each.type))
+                marks.append(Mark(((start, end),), each.value or each.type, entity=resource(each.resource, losses)))
         sentences, tokens = (sorted(given[kind]) or None for kind in ("Sentence", "Token"))
         held = Text(stem_of(name), text, sentences, tokens)
         del nodes, sets, given
@@ -116,7 +120,9 @@ def _annotation(element: Element) -> _Annotation:
     features = {each.findtext("Name", ""): each.findtext("Value", "") for each in element.iter("Feature")}
     type = element.get("Type", "")
     value = features.get("value", "") if type == _NAMED else ""
-    return _Annotation(type, element.get("StartNode", ""), element.get("EndNode", ""), value)
+    return _Annotation(
+        type, element.get("StartNode", ""), element.get("EndNode", ""), value, features.get(_RESOURCE, "")
+    )
 
 
 def _chosen(sets: dict[str, list[_Annotation]], options: GateOptions, name: str) -> str:
@@ -138,18 +144,16 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
     for document in documents:
         count_links(document, losses)
         text, starts = text_of(document)
-        marked: list[tuple[int, int, str]] = []
+        marked: list[Entity] = []
         for record, start in zip(document.sentences, starts, strict=True):
-            marked.append((start, start + len(record.sentence.text), "Sentence"))
-            marked += [(start + token.start, start + token.end, "Token") for token in record.sentence.tokens]
-        entities = [(start, end, type) for start, end, type, _ in entities_of(document, starts)]
+            marked.append((start, start + len(record.sentence.text), "Sentence", None))
+            marked += [(start + token.start, start + token.end, "Token", None) for token in record.sentence.tokens]
+        entities = list(entities_of(document, starts))
         yield f"{document.name}.xml", _xml(document, fit_xml(text, losses), marked, entities).encode()
 
 
-def _xml(
-    document: Parsed, text: str, segments: Sequence[tuple[int, int, str]], entities: Sequence[tuple[int, int, str]]
-) -> str:
-    places = sorted({place for start, end, _ in (*segments, *entities) for place in (start, end)})
+def _xml(document: Parsed, text: str, segments: Sequence[Entity], entities: Sequence[Entity]) -> str:
+    places = sorted({place for start, end, *_ in (*segments, *entities) for place in (start, end)})
     pieces, offset = list[str](), 0
     for place in places:
         pieces.append(f'{_text(text[offset:place])}<Node id="{place}"/>')
@@ -160,15 +164,22 @@ def _xml(
         '<?xml version="1.0" encoding="UTF-8"?>', '<GateDocument version="3">', "<GateDocumentFeatures/>",
         f"<TextWithNodes>{''.join(pieces)}{_text(text[offset:])}</TextWithNodes>", f"<AnnotationSet{named}>",
     ]  # fmt: skip
-    for number, (start, end, type) in enumerate((*segments, *entities)):
+    for number, (start, end, type, entity) in enumerate((*segments, *entities)):
         is_segment = number < len(segments)
         own = is_segment or not (type in _SEGMENTS or type == _NAMED or not type.isidentifier())
         begin = f'<Annotation Id="{number}" Type={quoteattr(type if own else _NAMED)}'
         begin += f' StartNode="{start}" EndNode="{end}">'
-        feature = '<Feature><Name className="java.lang.String">value</Name>'
-        feature += f'<Value className="java.lang.String">{escape(type)}</Value></Feature>'
-        lines.append(f"{begin}{'' if own else feature}</Annotation>")
+        features = [] if own else [("value", type)]
+        features += [(_RESOURCE, entity)] if entity is not None else []
+        lines.append(f"{begin}{''.join(_feature(*pair) for pair in features)}</Annotation>")
     return "\n".join([*lines, "</AnnotationSet>", "</GateDocument>", ""])
+
+
+def _feature(name: str, value: str) -> str:
+    text = (
+        '<Feature><Name className="java.lang.String">%s</Name><Value className="java.lang.String">%s</Value></Feature>'
+    )
+    return text % (escape(name), _text(value))
 
 
 def _text(text: str) -> str:
@@ -186,6 +197,7 @@ register(
         options_type=GateOptions,
         layout_type=GateLayout,
         by_document=True,
+        holds_entities=True,
         content=re.compile(rb"<GateDocument\b"),
         example='<TextWithNodes><Node id="0"/>Mara Vell<Node id="9"/> sang.</TextWithNodes>',
     )

@@ -1,6 +1,7 @@
 """Label Studio: a JSON list of tasks, each a text with people's annotations and models' predictions.
 
-Offsets count code points in newer exports and UTF-16 units in older ones: the entities' own texts tell which.
+Offsets count code points in newer exports and UTF-16 units in older ones: the entities' own texts tell which. The
+resource of an entity is a note on its region (`meta.text`), which Label Studio shows and lets people edit.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from crossner_core.formats.standoff import (
     is_annotated,
     text_of,
 )
+from crossner_core.schema import is_entity
 
 _TAKE = ("annotations", "predictions")
 # A list of objects with keys that only its exports have.
@@ -69,6 +71,7 @@ class _Region:
     end: int
     text: str | None
     types: tuple[str, ...]
+    entity: str | None = None
 
 
 def read(files: Sequence[InputFile], options: LabelStudioOptions) -> Iterator[Parsed]:
@@ -79,7 +82,11 @@ def read(files: Sequence[InputFile], options: LabelStudioOptions) -> Iterator[Pa
         for text, regions, layout, place, losses, annotated in _tasks(data, name, options):
             offsets = Utf16.of(text)
             marks = [
-                Mark(((offsets.points(r.start), offsets.points(r.end)) if units else (r.start, r.end),), type)
+                Mark(
+                    ((offsets.points(r.start), offsets.points(r.end)) if units else (r.start, r.end),),
+                    type,
+                    entity=r.entity,
+                )
                 for r in regions
                 for type in r.types
             ]
@@ -111,14 +118,14 @@ def _task(task: Mapping[str, Any], number: int, name: str, options: LabelStudioO
     losses: Counter[str] = Counter()
     if data is task:  # the short export, JSON_MIN
         labels = task.get("label")
-        regions = [region for item in labels or () if (region := _region(item, item)) is not None]
+        regions = [region for item in labels or () if (region := _region(item, item, losses)) is not None]
         annotated = labels is not None
     else:
         results, annotated = _results(task, options.take, losses)
         regions = []
         for item in results:
             value = item.get("value") if isinstance(item, dict) else None
-            region = _region(value, item) if isinstance(value, dict) else None
+            region = _region(value, item, losses) if isinstance(value, dict) else None
             if region is not None:
                 regions.append(region)
             else:
@@ -156,7 +163,7 @@ def _results(task: Mapping[str, Any], take: str, losses: Counter[str]) -> tuple[
     return (best["result"], True) if best is not None else ([], False)
 
 
-def _region(value: Mapping[str, Any], item: Mapping[str, Any]) -> _Region | None:
+def _region(value: Mapping[str, Any], item: Mapping[str, Any], losses: Counter[str]) -> _Region | None:
     types = next((value[key] for key in _LABELS if isinstance(value.get(key), list)), None)
     start, end, text = value.get("start"), value.get("end"), value.get("text")
     if (
@@ -166,7 +173,17 @@ def _region(value: Mapping[str, Any], item: Mapping[str, Any]) -> _Region | None
         or not all(isinstance(entry, str) for entry in types)
     ):
         return None
-    return _Region(start, end, text if isinstance(text, str) else None, tuple(types))
+    return _Region(start, end, text if isinstance(text, str) else None, tuple(types), _entity(item, losses))
+
+
+def _entity(item: Mapping[str, Any], losses: Counter[str]) -> str | None:
+    """Return the first resource among the notes of a region (`meta.text`), and count the other notes."""
+    meta = item.get("meta")
+    notes = meta.get("text") if isinstance(meta, dict) else None
+    notes = [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
+    entity = next(filter(is_entity, notes), None)
+    losses["notes on entities"] += len(notes) - (entity is not None)
+    return entity
 
 
 def _counted_in_units(tasks: Iterable[_Task], name: str) -> bool:
@@ -206,8 +223,9 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
                 {
                     "id": f"{number}-{place}", "from_name": "label", "to_name": "text", "type": "labels",
                     "value": {"start": start, "end": end, "text": text[start:end], "labels": [type]},
+                    **({"meta": {"text": [entity]}} if entity is not None else {}),
                 }
-                for place, (start, end, type, _) in enumerate(entities_of(document, starts), 1)
+                for place, (start, end, type, entity) in enumerate(entities_of(document, starts), 1)
             ]  # fmt: skip
             task["annotations"] = [{"result": result, "was_cancelled": False, "ground_truth": False}]
         count_links(document, losses)
@@ -230,6 +248,7 @@ register(
         options_type=LabelStudioOptions,
         layout_type=LabelStudioLayout,
         by_document=True,
+        holds_entities=True,
         one_file=True,
         content=_CONTENT,
         example='[{"data": {"text": "Mara Vell sang."}, "annotations": [{"result": […]}]}]',
