@@ -498,5 +498,6 @@ def _row(id: str) -> str:
     documents = "one file" if known.one_file else "a file each" if known.by_document else "–"
     files = " ".join(f"`{name}`" for name in (*known.suffixes, *known.beside))
     links = "yes" if known.holds_entities else "–"
+    layers = "yes" if known.holds_layers else "–"
     written = "no" if known.no_writer else "yes"
-    return f"| `{id}` | {known.title} | {files} | {found} | {written} | {documents} | {links} |"
+    return f"| `{id}` | {known.title} | {files} | {found} | {written} | {documents} | {links} | {layers} |"

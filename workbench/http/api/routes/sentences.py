@@ -209,6 +209,10 @@ class ExportAsked(Inputs):
     format: Name = "jsonl"
     """Id of the format; one that writes each document separately gives a zip."""
     split: Split | None = None
+    besides: Annotated[str, Field(max_length=100)] = ""
+    """Other layers in the same file, with people and times, separated by commas: `first,second,suggestions`."""
+    with_names: bool = False
+    """People by their user names, which are personal data; else by their numbers."""
 
 
 @route("GET", "/campaigns/{campaign}/sentences", scope="read", roles=EVERYONE, use=browsing.browse)
@@ -350,7 +354,14 @@ def export_layer(call: Call, inputs: ExportAsked) -> File:
     """Export a layer of a campaign, or all its sentences, as a file of any format."""
     name = get_campaign(call.store, call.actor, inputs.campaign).name
     data = exchange.export_layer(
-        call.store, call.actor, inputs.campaign, inputs.layer, format=inputs.format, split=inputs.split
+        call.store,
+        call.actor,
+        inputs.campaign,
+        inputs.layer,
+        format=inputs.format,
+        split=inputs.split,
+        besides=[name for name in inputs.besides.split(",") if name],
+        with_names=inputs.with_names,
     )
     return File(exchange.file_name(name, inputs.layer, inputs.format), data)
 

@@ -1,0 +1,91 @@
+"""Layers of a document beside one another: who did which sentences, and what a file cannot say of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from crossner_core.formats.base import Parsed, Record, Work
+from crossner_core.formats.standoff import Entity, entities_of
+
+GOLD, SUGGESTIONS = "gold", "suggestions"
+UNSAID = "sentences not annotated in their layer, written as without entities"
+PEOPLE, TIMES = "names of who did single sentences", "times of single sentences"
+
+
+def layer_names(document: Parsed) -> list[str]:
+    """Return the layers that a document is to be written with, none if its own spans are all."""
+    return list(dict.fromkeys(name for record in document.sentences for name in record.layers))
+
+
+def people_of(document: Parsed, names: Iterable[str]) -> list[str]:
+    """Return who did sentences in some layers, sorted."""
+    return sorted({record.layers[name].by for name in names for record in document.sentences if name in record.layers})
+
+
+def works_of(document: Parsed, names: Sequence[str], by: str | None = None) -> list[Work | None]:
+    """Return what stands in the first of some layers for each sentence, of one person if they are named."""
+    return [next(_works(record, names, by), None) for record in document.sentences]
+
+
+def _works(record: Record, names: Sequence[str], by: str | None) -> Iterator[Work]:
+    works = (record.layers[name] for name in names if name in record.layers)
+    return (work for work in works if by is None or work.by == by)
+
+
+def with_works(document: Parsed, works: Sequence[Work | None]) -> Parsed:
+    """Return a document with the spans of these works, a sentence without one not annotated."""
+    pairs = zip(document.sentences, works, strict=True)
+    records = tuple(
+        Record(record.sentence, None if work is None else tuple(sorted(work.spans))) for record, work in pairs
+    )
+    return replace(document, sentences=records)
+
+
+def count_unsaid(works: Sequence[Work | None], losses: Counter[str]) -> None:
+    """Count the sentences without annotation, for files that say only of whole documents that somebody did them."""
+    losses[UNSAID] += sum(work is None for work in works)
+
+
+def only_person(works: Sequence[Work | None], losses: Counter[str]) -> str:
+    """Return who did all sentences; of several people none, and count the sentences."""
+    people = [work.by for work in works if work is not None and work.by]
+    if len(set(people)) == 1:
+        return people[0]
+    losses[PEOPLE] += len(people)
+    return ""
+
+
+def newest(works: Sequence[Work | None], losses: Counter[str]) -> dt.datetime | None:
+    """Return the newest time of some works, and count the others."""
+    times = [work.when for work in works if work is not None and work.when is not None]
+    losses[TIMES] += sum(when != max(times) for when in times)
+    return max(times, default=None)
+
+
+def utc(when: dt.datetime) -> str:
+    """Return a time as text, to the second in UTC."""
+    return when.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def proposals(document: Parsed, starts: Sequence[int]) -> Iterator[tuple[Entity, str, float]]:
+    """Yield the suggestions of a document in order, each with its source and score."""
+    works = works_of(document, (SUGGESTIONS,))
+    proposed = [
+        pair
+        for work in works
+        if work is not None
+        for _, pair in sorted(zip(work.spans, work.proposed, strict=True), key=lambda each: each[0])
+    ]
+    for entity, (source, score) in zip(entities_of(with_works(document, works), starts), proposed, strict=True):
+        yield entity, source, score
+
+
+def count_all(documents: Sequence[Parsed], losses: Counter[str]) -> None:
+    """Count the layers besides a document's own, and people and times, for a format that has no place for them."""
+    for record in (record for document in documents for record in document.sentences):
+        for name, work in record.layers.items():
+            losses[f"sentences of the layer {name}"] += name != record.layer
+            losses["people and times of sentences"] += bool(work.by) or work.when is not None

@@ -1,0 +1,127 @@
+"""Layers, people and times in files: written where a format has a place for them, counted where it has not."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from crossner_core.formats import make_document, read_files, write_files
+from crossner_core.formats.base import Parsed, Record, Work, Written, get_format, written_ids
+from crossner_core.schema import NIL, Sentence, Span, Token
+
+EARLY, LATE = dt.datetime(2026, 5, 1, 9, 0, tzinfo=dt.UTC), dt.datetime(2026, 5, 2, 10, 30, tzinfo=dt.UTC)
+QUEEN = "http://dbpedia.org/resource/Queen_(band)"
+HOLDING = [id for id in written_ids() if get_format(id).holds_layers]
+
+
+def _sentence(id: str, text: str, offset: int) -> Sentence:
+    starts = [place for place in range(len(text)) if place == 0 or text[place - 1] == " "]
+    tokens = tuple(Token(start, start + len(text[start:].split(" ")[0])) for start in starts)
+    return Sentence(id, text, tokens, document="doc", offset=offset)
+
+
+ONE, TWO, THREE = _sentence("1", "Queen met Bo", 0), _sentence("2", "Gulls fly", 13), _sentence("3", "Nobody came", 23)
+BAND, PERSON = Span(0, 1, "band", QUEEN), Span(2, 3, "person", NIL)
+RECORDS = (
+    Record(
+        ONE,
+        (BAND, PERSON),
+        {
+            "first": Work((BAND,), "person-1", EARLY),
+            "second": Work((BAND, PERSON), "person-2", LATE),
+            "gold": Work((BAND, PERSON), "person-3", LATE),
+            "suggestions": Work((PERSON, BAND), proposed=(("model", 0.25), ("link", 0.75))),
+        },
+    ),
+    Record(TWO, (), {"first": Work((), "person-2", LATE), "gold": Work((), "person-3", EARLY)}),
+    Record(THREE, None, {"first": Work((Span(0, 1, "band"),), "person-1", LATE)}),
+)
+
+
+def written(format: str) -> Written:
+    return write_files([make_document("doc", RECORDS, format)], format)
+
+
+def spans(document: Parsed) -> list[Any]:
+    """The spans of a document's sentences with their words, None for a sentence that is not annotated."""
+    return [
+        None
+        if record.spans is None
+        else [(record.sentence.surface(span.start, span.end), span.type, span.entity) for span in record.spans]
+        for record in document.sentences
+    ]
+
+
+def test_formats_that_write_layers() -> None:
+    assert HOLDING == ["label-studio"]
+
+
+@pytest.mark.parametrize("format", [id for id in written_ids() if id not in HOLDING])
+def test_what_a_format_has_no_place_for_is_counted(format: str) -> None:
+    records = [replace(record, spans=record.spans or ()) for record in RECORDS]
+    made = write_files([make_document("doc", records, format)], format)
+    assert {kind: count for kind, count in made.losses.items() if "layer" in kind or "people" in kind} == {
+        "sentences of the layer first": 3,
+        "sentences of the layer second": 1,
+        "sentences of the layer suggestions": 1,
+        "people and times of sentences": 6,
+    }
+    plain = [replace(record, layers={}) for record in records]
+    assert write_files([make_document("doc", plain, format)], format).files == made.files
+
+
+def test_label_studio_has_an_annotation_a_person_and_a_prediction_a_source() -> None:
+    made = written("label-studio")
+    ((task,),) = (json.loads(data) for _, data in made.files)
+    said = [(each["layer"], each["created_username"], each["created_at"]) for each in task["annotations"]]
+    early, late = "2026-05-01T09:00:00Z", "2026-05-02T10:30:00Z"
+    people = [("first", "person-1"), ("first", "person-2"), ("second", "person-2"), ("gold", "person-3")]
+    assert said == [(*pair, late) for pair in people]
+    assert early not in json.dumps(task) and made.losses == {
+        "sentences not annotated in their layer, written as without entities": 1 + 2 + 2 + 1,
+        "times of single sentences": 2,
+    }
+    assert [each["ground_truth"] for each in task["annotations"]] == [False, False, False, True]
+    assert [region["value"]["text"] for region in task["annotations"][0]["result"]] == ["Queen", "Nobody"]
+    models = [(each["model_version"], each["score"], each["result"][0]["value"]) for each in task["predictions"]]
+    assert models == [
+        ("link", 0.75, {"start": 0, "end": 5, "text": "Queen", "labels": ["band"]}),
+        ("model", 0.25, {"start": 10, "end": 12, "text": "Bo", "labels": ["person"]}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted", "left"),
+    [
+        ({}, [[("Queen", "band", QUEEN), ("Bo", "person", NIL)], [], []],
+         {"predictions": 2, "annotations by others": 3}),
+        ({"annotator": "person-1"}, [[("Queen", "band", QUEEN)], [], [("Nobody", "band", None)]],
+         {"predictions": 2, "annotations by others": 3}),
+        ({"annotator": "nobody"}, [None] * 3, {"predictions": 2, "annotations by others": 4}),
+        ({"take": "predictions", "annotator": "link"}, [[("Queen", "band", QUEEN)], [], []],
+         {"annotations by people": 4, "predictions of other models": 1}),
+    ],
+)  # fmt: skip
+def test_label_studio_annotations_of_one_person_are_read(options: dict[str, str], wanted: Any, left: Any) -> None:
+    (document,) = read_files(written("label-studio").files, "label-studio", **options)
+    assert spans(document) == wanted and document.losses == left
+
+
+@pytest.mark.parametrize("by", [{"completed_by": 7}, {"completed_by": {"id": 7, "email": "b@x.org"}}, {"annotator": 7}])
+def test_label_studio_names_its_annotators_in_several_ways(by: dict[str, Any]) -> None:
+    label = {"start": 0, "end": 3, "text": "Ada", "labels": ["person"]}
+    if "annotator" in by:
+        tasks = [{"id": n, "text": "Ada won.", "label": [label], "annotator": n} for n in (7, 8)]
+    else:
+        value = {"type": "labels", "value": label}
+        old = {"result": [], "created_at": "2026-01-01", **by}
+        new = {"result": [value], "created_at": "2026-02-01", **by}
+        tasks = [{"id": 1, "data": {"text": "Ada won."}, "annotations": [{"result": []}, new, old]}]
+    first, *_ = read_files([("a.json", json.dumps(tasks).encode())], "label-studio", annotator="7")
+    assert spans(first) == [[("Ada", "person", None)]]
+    if "annotator" not in by:
+        assert first.losses == {"annotations by others": 2}
