@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from crossner_core.formats.base import ENTITY_LINKS, Format, InputFile, NamedFile, Parsed, register
+from crossner_core.formats.layers import by_person
 from crossner_core.formats.source import Data, content_of, opened, refused
 from crossner_core.formats.standoff import (
     Mark,
@@ -196,9 +197,9 @@ def dkpro_types() -> TypeSystem:
 
 
 def write_xmi(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:
-    """Write each document as XMI, and their type system once."""
+    """Write each document as XMI, with layers one for each person, and their type system once."""
     system = None
-    for document in documents:
+    for document in by_person(documents, losses):
         cas = make_cas(document, losses, system, for_xml=True)
         system = cas.typesystem
         yield f"{document.name}.xmi", cas.to_xmi().encode()
@@ -207,8 +208,8 @@ def write_xmi(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[Nam
 
 
 def write_json(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:
-    """Write each document as JSON with its type system."""
-    for document in documents:
+    """Write each document as JSON with its type system, with layers one for each person."""
+    for document in by_person(documents, losses):
         yield f"{document.name}.json", make_cas(document, losses).to_json().encode()
 
 
@@ -261,6 +262,7 @@ register(
         layout_type=XmiLayout,
         by_document=True,
         holds_entities=True,
+        holds_layers=True,
         beside=(TYPE_SYSTEM,),
         content=re.compile(rb"<xmi:XMI\b"),
         example='<xmi:XMI … sofaString="Mara Vell sang."/>',
@@ -277,6 +279,7 @@ register(
         layout_type=CasJsonLayout,
         by_document=True,
         holds_entities=True,
+        holds_layers=True,
         content=re.compile(rb'\A\s*\{\s*"%(?:TYPES|FEATURE_STRUCTURES|VIEWS)"'),
         example='{"%TYPES": {…}, "%FEATURE_STRUCTURES": […], "%VIEWS": {…}}',
     )

@@ -11,6 +11,8 @@ from crossner_core.formats.base import Parsed, Record, Work
 from crossner_core.formats.standoff import Entity, entities_of
 
 GOLD, SUGGESTIONS = "gold", "suggestions"
+NOBODY, CURATOR, UNTOUCHED = "imported", "CURATION_USER", "INITIAL_CAS"
+"""The users of INCEpTION's files: of work that was imported here, of the gold, and of a document nobody has begun."""
 UNSAID = "sentences not annotated in their layer, written as without entities"
 PEOPLE, TIMES = "names of who did single sentences", "times of single sentences"
 
@@ -81,6 +83,40 @@ def proposals(document: Parsed, starts: Sequence[int]) -> Iterator[tuple[Entity,
     ]
     for entity, (source, score) in zip(entities_of(with_works(document, works), starts), proposed, strict=True):
         yield entity, source, score
+
+
+def by_person(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[Parsed]:
+    """Yield a document of the gold and one for each person, named as in INCEpTION's exports of a project.
+
+    A person's file holds all that they did, at whatever stage. If no document has layers, all stay as they are.
+    """
+    if not any(map(layer_names, documents)):
+        yield from documents
+        return
+    for document in documents:
+        names = [name for name in layer_names(document) if name not in (GOLD, SUGGESTIONS)]
+        files: dict[str, tuple[Sequence[str], str | None]] = {
+            f"annotation/{document.name}/{by or NOBODY}": (names, by) for by in people_of(document, names)
+        }
+        if people_of(document, (GOLD,)):
+            files[f"curation/{document.name}/{CURATOR}"] = ((GOLD,), None)
+        if not files:
+            yield replace(document, name=f"annotation/{document.name}/{UNTOUCHED}")
+        for name, (own, by) in files.items():
+            works = works_of(document, own, by)
+            count_unsaid(works, losses)
+            yield replace(with_works(document, works), name=name)
+        _count_besides_spans(document, names, losses)
+
+
+def _count_besides_spans(document: Parsed, names: Sequence[str], losses: Counter[str]) -> None:
+    for layers in (record.layers for record in document.sentences):
+        people = [layers[name].by for name in names if name in layers]
+        losses["sentences that somebody did at two stages"] += len(people) - len(set(people))
+        losses["stages of sentences (first, second)"] += len(set(people))
+        losses[PEOPLE] += GOLD in layers and bool(layers[GOLD].by)
+        losses[TIMES] += sum(work.when is not None for work in layers.values())
+        losses[f"sentences of the layer {SUGGESTIONS}"] += SUGGESTIONS in layers
 
 
 def count_all(documents: Sequence[Parsed], losses: Counter[str]) -> None:

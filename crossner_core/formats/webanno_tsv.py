@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from crossner_core.formats.base import ENTITY_LINKS, Format, InputFile, Layout, NamedFile, Parsed, Problem, register
+from crossner_core.formats.layers import by_person
 from crossner_core.formats.source import Source, clip, refused
 from crossner_core.formats.standoff import (
     Mark,
@@ -260,8 +261,8 @@ def _escape(text: str, table: Mapping[str, str]) -> str:
 
 
 def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:
-    """Write each document as a table of its own."""
-    for document in documents:
+    """Write each document as a table of its own, with layers one for each person."""
+    for document in by_person(documents, losses):
         count_links(document, losses)
         mark = "\ufeff" if document.layout.bom else ""
         yield f"{document.name}.tsv", (mark + "\n".join(_lines(document, losses)) + "\n").encode()
@@ -308,6 +309,7 @@ register(
         layout_type=LayerLayout,
         by_document=True,
         holds_entities=True,
+        holds_layers=True,
         content=re.compile(rb"\A(?:\xef\xbb\xbf)?#FORMAT=WebAnno TSV "),
         example="#FORMAT=WebAnno TSV 3.3",
     )

@@ -57,7 +57,7 @@ def spans(document: Parsed) -> list[Any]:
 
 
 def test_formats_that_write_layers() -> None:
-    assert HOLDING == ["label-studio"]
+    assert HOLDING == ["cas-json", "cas-xmi", "label-studio", "webanno-tsv"]
 
 
 @pytest.mark.parametrize("format", [id for id in written_ids() if id not in HOLDING])
@@ -72,6 +72,39 @@ def test_what_a_format_has_no_place_for_is_counted(format: str) -> None:
     }
     plain = [replace(record, layers={}) for record in records]
     assert write_files([make_document("doc", plain, format)], format).files == made.files
+
+
+@pytest.mark.parametrize(("format", "suffix"), [("cas-xmi", "xmi"), ("cas-json", "json"), ("webanno-tsv", "tsv")])
+def test_inception_has_a_file_for_each_person_and_one_for_the_gold(format: str, suffix: str) -> None:
+    made = written(format)
+    files = {name: data for name, data in made.files if name != "TypeSystem.xml"}
+    people = [f"annotation/doc/{name}.{suffix}" for name in ("person-1", "person-2")]
+    assert list(files) == [*people, f"curation/doc/CURATION_USER.{suffix}"]
+    assert made.losses == {
+        "sentences not annotated in their layer, written as without entities": 1 + 1 + 1,
+        "stages of sentences (first, second)": 4,
+        "names of who did single sentences": 2,
+        "times of single sentences": 6,
+        "sentences of the layer suggestions": 1,
+    }
+    queen, bo, gulls = ("Queen", "band", QUEEN), ("Bo", "person", NIL), ("Nobody", "band", None)
+    wanted = ([[queen], [], [gulls]], [[queen, bo], [], []], [[queen, bo], [], []])
+    for name, own in zip(files, wanted, strict=True):
+        (document,) = read_files([(name, data) for name, data in made.files if not name.endswith(suffix)]
+                                 + [(name, files[name])], format)  # fmt: skip
+        assert (document.name, spans(document)) == (name.removesuffix(f".{suffix}"), own)
+
+
+def test_inception_keeps_documents_nobody_has_begun_and_says_what_was_imported() -> None:
+    bare = make_document("bare", [Record(ONE, None)], "webanno-tsv")
+    begun = make_document("begun", [Record(ONE, None, {"first": Work((BAND,))})], "webanno-tsv")
+    assert [name for name, _ in write_files([bare, begun], "webanno-tsv").files] == [
+        "annotation/bare/INITIAL_CAS.tsv", "annotation/begun/imported.tsv"
+    ]  # fmt: skip
+    only = Record(ONE, None, {"suggestions": Work((BAND,), proposed=(("model", 0.5),))})
+    made = write_files([make_document("doc", [only], "webanno-tsv")], "webanno-tsv")
+    assert [name for name, _ in made.files] == ["annotation/doc/INITIAL_CAS.tsv"]
+    assert made.losses == {"sentences of the layer suggestions": 1}
 
 
 def test_label_studio_has_an_annotation_a_person_and_a_prediction_a_source() -> None:
