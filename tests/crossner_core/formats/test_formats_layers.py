@@ -57,7 +57,7 @@ def spans(document: Parsed) -> list[Any]:
 
 
 def test_formats_that_write_layers() -> None:
-    assert HOLDING == ["cas-json", "cas-xmi", "label-studio", "webanno-tsv"]
+    assert HOLDING == ["cas-json", "cas-xmi", "docbin", "label-studio", "webanno-tsv"]
 
 
 @pytest.mark.parametrize("format", [id for id in written_ids() if id not in HOLDING])
@@ -72,6 +72,46 @@ def test_what_a_format_has_no_place_for_is_counted(format: str) -> None:
     }
     plain = [replace(record, layers={}) for record in records]
     assert write_files([make_document("doc", plain, format)], format).files == made.files
+
+
+def test_docbin_has_a_span_group_a_layer_and_leaves_entities_alone() -> None:
+    import spacy
+    from spacy.tokens import DocBin
+
+    made = written("docbin")
+    assert made.losses == {}
+    (doc,) = DocBin().from_bytes(made.files[0][1]).get_docs(spacy.blank("xx").vocab)
+    assert [(span.text, span.label_) for span in doc.ents] == [("Queen", "band"), ("Bo", "person")]
+    groups = {name: [(span.text, span.kb_id_) for span in group] for name, group in doc.spans.items()}
+    queen, bo = ("Queen", QUEEN), ("Bo", NIL)
+    assert groups == {
+        "first": [queen, ("Nobody", "")], "second": [queen, bo], "gold": [queen, bo], "suggestions": [queen, bo]
+    }  # fmt: skip
+    assert doc.spans["suggestions"].attrs["scores"] == [0.75, 0.25]
+    assert doc.spans["suggestions"].attrs["sources"] == ["link", "model"]
+    assert doc.spans["gold"].attrs["sentences"] == [
+        {"start": 0, "by": "person-3", "at": "2026-05-02T10:30:00Z"},
+        {"start": 13, "by": "person-3", "at": "2026-05-01T09:00:00Z"},
+    ]
+
+
+def test_docbin_groups_are_read_with_the_sentences_they_have() -> None:
+    queen, bo = ("Queen", "band", QUEEN), ("Bo", "person", NIL)
+    wanted = {
+        "first": [[queen], [], [("Nobody", "band", None)]],
+        "second": [[queen, bo], None, None],
+        "gold": [[queen, bo], [], None],
+        "suggestions": [[queen, bo], None, None],
+        "": [[queen, bo], [], None],
+    }
+    bare = make_document("bare", [Record(ONE, (BAND,))], "docbin")
+    files = write_files([make_document("doc", RECORDS, "docbin"), bare], "docbin").files
+    for group, own in wanted.items():
+        document, other = read_files(files, "docbin", span_group=group)
+        assert spans(document) == own and spans(other) == ([None] if group else [[queen]])
+        assert document.losses["spans of other groups"] == 8 - len(
+            [span for each in own if group for span in each or ()]
+        )
 
 
 @pytest.mark.parametrize(("format", "suffix"), [("cas-xmi", "xmi"), ("cas-json", "json"), ("webanno-tsv", "tsv")])
