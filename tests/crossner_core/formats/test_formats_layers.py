@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from crossner_core.errors import BadInput
 from crossner_core.formats import make_document, read_files, write_files
 from crossner_core.formats.base import Parsed, Record, Work, Written, get_format, written_ids
 from crossner_core.schema import NIL, Sentence, Span, Token
@@ -57,7 +58,7 @@ def spans(document: Parsed) -> list[Any]:
 
 
 def test_formats_that_write_layers() -> None:
-    assert HOLDING == ["cas-json", "cas-xmi", "docbin", "label-studio", "webanno-tsv"]
+    assert HOLDING == ["cas-json", "cas-xmi", "docbin", "label-studio", "prodigy", "webanno-tsv"]
 
 
 @pytest.mark.parametrize("format", [id for id in written_ids() if id not in HOLDING])
@@ -112,6 +113,41 @@ def test_docbin_groups_are_read_with_the_sentences_they_have() -> None:
         assert document.losses["spans of other groups"] == 8 - len(
             [span for each in own if group for span in each or ()]
         )
+
+
+def test_prodigy_has_a_line_for_each_person_the_gold_first() -> None:
+    made = written("prodigy")
+    lines = [json.loads(line) for line in made.files[0][1].decode().splitlines()]
+    said = [(line["_session_id"], line["_annotator_id"], line["answer"], len(line["spans"])) for line in lines]
+    assert said == [
+        ("gold-person-3", "person-3", "accept", 2),
+        ("first-person-1", "person-1", "accept", 2),
+        ("first-person-2", "person-2", "accept", 0),
+        ("second-person-2", "person-2", "accept", 2),
+        ("suggestions", "suggestions", "ignore", 2),
+    ]
+    assert [line.get("_timestamp") for line in lines] == [int(LATE.timestamp())] * 4 + [None]
+    assert [(span["source"], span["score"]) for span in lines[-1]["spans"]] == [("link", 0.75), ("model", 0.25)]
+    assert made.losses == {
+        "links of entities to resources": 2 + 1 + 2 + 2,
+        "sentences not annotated in their layer, written as without entities": 1 + 1 + 2 + 2,
+        "times of single sentences": 2,
+    }
+
+
+def test_prodigy_texts_are_read_once_as_who_is_asked_for_has_them() -> None:
+    files = written("prodigy").files
+    queen, bo = ("Queen", "band", None), ("Bo", "person", None)
+    wanted = {
+        "": [[queen, bo], [], []],
+        "person-1": [[queen], [], [("Nobody", "band", None)]],
+        "second-person-2": [[queen, bo], [], []],
+    }
+    for name, own in wanted.items():
+        (document,) = read_files(files, "prodigy", annotator=name)
+        assert spans(document) == own and document.losses == {"tasks by other annotators": 4}
+    with pytest.raises(BadInput, match=r"no line is by the annotator 'ada'; those here are first-person-1, first-"):
+        read_files(files, "prodigy", annotator="ada")
 
 
 @pytest.mark.parametrize(("format", "suffix"), [("cas-xmi", "xmi"), ("cas-json", "json"), ("webanno-tsv", "tsv")])
