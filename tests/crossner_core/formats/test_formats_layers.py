@@ -58,7 +58,7 @@ def spans(document: Parsed) -> list[Any]:
 
 
 def test_formats_that_write_layers() -> None:
-    assert HOLDING == ["cas-json", "cas-xmi", "docbin", "label-studio", "prodigy", "webanno-tsv"]
+    assert HOLDING == ["cas-json", "cas-xmi", "docbin", "gate", "label-studio", "prodigy", "webanno-tsv"]
 
 
 @pytest.mark.parametrize("format", [id for id in written_ids() if id not in HOLDING])
@@ -113,6 +113,26 @@ def test_docbin_groups_are_read_with_the_sentences_they_have() -> None:
         assert document.losses["spans of other groups"] == 8 - len(
             [span for each in own if group for span in each or ()]
         )
+
+
+def test_gate_has_a_set_a_layer_and_sentences_say_whose_they_are() -> None:
+    made = written("gate")
+    assert made.losses == {"sentences not annotated in their layer, written as without entities": 1}
+    text = made.files[0][1].decode()
+    for name, value in (("first.annotator", "person-2"), ("gold.time", "2026-05-01T09:00:00Z"), ("score", "0.75")):
+        assert f'>{name}</Name><Value className="java.lang.String">{value}</Value>' in text
+    queen, bo = ("Queen", "band", QUEEN), ("Bo", "person", NIL)
+    wanted = {"first": [[queen], [], [("Nobody", "band", None)]], "second": [[queen, bo], None, None],
+              "suggestions": [[queen, bo], None, None]}  # fmt: skip
+    bare = make_document("bare", [Record(ONE, (BAND,))], "gate")
+    files = write_files([make_document("doc", RECORDS, "gate"), bare], "gate").files
+    for chosen, own in wanted.items():
+        document, other = read_files(files, "gate", annotation_set=chosen)
+        assert spans(document) == own and spans(other) == [None]
+        tokens = [record.sentence.tokens for record in document.sentences]
+        assert tokens == [record.sentence.tokens for record in RECORDS]
+    document, _ = read_files(files, "gate")
+    assert spans(document)[:2] == [[queen, bo], []] and document.losses == {"annotations of other sets": 6}
 
 
 def test_prodigy_has_a_line_for_each_person_the_gold_first() -> None:
