@@ -58,7 +58,7 @@ def spans(document: Parsed) -> list[Any]:
 
 
 def test_formats_that_write_layers() -> None:
-    assert HOLDING == ["cas-json", "cas-xmi", "docbin", "gate", "label-studio", "prodigy", "webanno-tsv"]
+    assert HOLDING == ["cas-json", "cas-xmi", "docbin", "gate", "jsonl", "label-studio", "prodigy", "webanno-tsv"]
 
 
 @pytest.mark.parametrize("format", [id for id in written_ids() if id not in HOLDING])
@@ -133,6 +133,48 @@ def test_gate_has_a_set_a_layer_and_sentences_say_whose_they_are() -> None:
         assert tokens == [record.sentence.tokens for record in RECORDS]
     document, _ = read_files(files, "gate")
     assert spans(document)[:2] == [[queen, bo], []] and document.losses == {"annotations of other sets": 6}
+
+
+def test_json_lines_have_layers_under_a_key_of_their_own() -> None:
+    made = written("jsonl")
+    assert made.losses == {}
+    one, two, three = (json.loads(line) for line in made.files[0][1].decode().splitlines())
+    assert one["layers"]["gold"] == {"by": "person-3", "at": "2026-05-02T10:30:00Z"} and "gold" not in three
+    assert one["layers"]["suggestions"]["spans"] == [
+        {"start": 0, "end": 5, "type": "band", "entity": QUEEN, "source": "link", "score": 0.75},
+        {"start": 10, "end": 12, "type": "person", "entity": NIL, "source": "model", "score": 0.25},
+    ]
+    assert two["layers"]["first"] == {"by": "person-2", "at": "2026-05-02T10:30:00Z", "spans": []}
+
+
+@pytest.mark.parametrize(
+    ("layer", "wanted", "left"),
+    [
+        ("", [2, 0, None], {"first": 3, "second": 1, "suggestions": 1}),
+        ("first", [1, 0, 1], {"second": 1, "suggestions": 1}),
+        ("suggestions", [2, None, None], {"first": 3, "second": 1}),
+        ("gold", [2, 0, None], {"first": 3, "second": 1, "suggestions": 1}),
+    ],
+)
+def test_json_lines_are_read_by_layer(layer: str, wanted: list[int | None], left: dict[str, int]) -> None:
+    files = written("jsonl").files
+    (document,) = read_files(files, "jsonl", layer=layer)
+    assert [None if own is None else len(own) for own in spans(document)] == wanted
+    lost = {f"sentences of the layer {name}": count for name, count in left.items()}
+    lost |= {"people and times of sentences": 6}
+    besides = {"first": 2, "suggestions": 2}.get(layer, 0)
+    assert document.losses == lost | ({"annotations besides the layer asked for": besides} if besides else {})
+    assert not any(record.sentence.meta for record in document.sentences)
+    assert b"person-" not in write_files([document], "jsonl").files[0][1]
+
+
+def test_json_lines_keep_what_others_call_layers() -> None:
+    line = b'{"id": "a", "text": "Bo won", "layers": {"soil": 3}}\n'
+    (document,) = read_files([("a.jsonl", line)])
+    (record,) = document.sentences
+    assert record.sentence.meta == {"layers": {"soil": 3}} and document.losses == {}
+    with pytest.raises(BadInput, match="metadata may not be called 'layers'"):
+        write_files([replace(document, sentences=(replace(record, layers={"first": Work(())}),))], "jsonl")
 
 
 def test_prodigy_has_a_line_for_each_person_the_gold_first() -> None:
