@@ -5,9 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import json
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from crossner_core.errors import BadInput
 from crossner_core.formats import make_document, read_files, write_files
@@ -175,6 +178,39 @@ def test_json_lines_keep_what_others_call_layers() -> None:
     assert record.sentence.meta == {"layers": {"soil": 3}} and document.losses == {}
     with pytest.raises(BadInput, match="metadata may not be called 'layers'"):
         write_files([replace(document, sentences=(replace(record, layers={"first": Work(())}),))], "jsonl")
+
+
+@st.composite
+def layered(draw: st.DrawFn) -> list[Record]:
+    """The three sentences with any flat spans in any layers; some layers lack some sentences."""
+    records = []
+    for sentence in (ONE, TWO, THREE):
+        layers = {}
+        for name in ("first", "second", "gold"):
+            if draw(st.booleans()):
+                edges = sorted(draw(st.sets(st.integers(0, len(sentence.tokens)), max_size=4)))
+                kinds = [draw(st.sampled_from([("band", QUEEN), ("Org|2", None)])) for _ in edges]
+                spans = [Span(a, b, *kind) for (a, b), kind in zip(list(pairwise(edges))[::2], kinds, strict=False)]
+                layers[name] = Work(
+                    tuple(spans), draw(st.sampled_from(["", "ada", "bo"])), draw(st.sampled_from([None, LATE]))
+                )
+        gold = layers.get("gold")
+        records.append(Record(sentence, gold.spans if gold else None, layers))
+    return records
+
+
+@pytest.mark.parametrize(
+    ("format", "option"), [("docbin", "span_group"), ("gate", "annotation_set"), ("jsonl", "layer")]
+)
+@settings(max_examples=40, deadline=None)
+@given(records=layered())
+def test_any_layer_comes_back(format: str, option: str, records: list[Record]) -> None:
+    files = write_files([make_document("doc", records, format)], format).files
+    for name in {name for record in records for name in record.layers} - ({"gold"} if format == "gate" else set()):
+        (document,) = read_files(files, format, **{option: name})
+        works = [record.layers.get(name) for record in records]
+        own = [Record(each.sentence, work and work.spans) for each, work in zip(records, works, strict=True)]
+        assert spans(document) == spans(replace(document, sentences=tuple(own)))
 
 
 def test_prodigy_has_a_line_for_each_person_the_gold_first() -> None:
