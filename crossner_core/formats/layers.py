@@ -63,8 +63,9 @@ def only_person(works: Sequence[Work | None], losses: Counter[str]) -> str:
 def newest(works: Sequence[Work | None], losses: Counter[str]) -> dt.datetime | None:
     """Return the newest time of some works, and count the others."""
     times = [work.when for work in works if work is not None and work.when is not None]
-    losses[TIMES] += sum(when != max(times) for when in times)
-    return max(times, default=None)
+    latest = max(times, default=None)
+    losses[TIMES] += sum(when != latest for when in times)
+    return latest
 
 
 def utc(when: dt.datetime) -> str:
@@ -101,7 +102,8 @@ def by_person(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[Par
         if people_of(document, (GOLD,)):
             files[f"curation/{document.name}/{CURATOR}"] = ((GOLD,), None)
         if not files:
-            yield replace(document, name=f"annotation/{document.name}/{UNTOUCHED}")
+            bare = with_works(document, [None] * len(document.sentences))
+            yield replace(bare, name=f"annotation/{document.name}/{UNTOUCHED}")
         for name, (own, by) in files.items():
             works = works_of(document, own, by)
             count_unsaid(works, losses)

@@ -132,8 +132,8 @@ def export(
     store, actor = common.PLACE.store, common.PLACE.actor
     if (campaign is None) == (dataset is None):
         common.refuse("Name either a --campaign or a --dataset to export.")
-    if (besides and (dataset is not None or layer == "all")) or (with_names and not besides):
-        common.refuse("--besides goes with a layer of a campaign, and --with-names with --besides.")
+    if (besides or with_names) and (dataset is not None or layer == "all"):
+        common.refuse("--besides and --with-names go with a layer of a campaign.")
     if dataset is not None:
         data = sets.export_dataset(store, actor, dataset, split or "train", format=format)
     elif layer == "all":

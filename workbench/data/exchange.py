@@ -246,6 +246,8 @@ def export_files(
     """
     require(actor, *KEEPERS)
     chosen = get_format(format)
+    if with_names and not besides:
+        raise BadInput("User names go out with layers beside the one exported; choose some, or leave the names.")
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *KEEPERS)
         whole = campaign.name

@@ -167,8 +167,8 @@ def test_cli_campaign_in_and_out(run: Run, tmp_path: Path) -> None:
     assert (code, out) == (0, text) and "conll cannot hold 2 people and times of sentences" in err
     task = json.loads(ok(run(*asked, "--format", "label-studio")))[0]
     assert [each["layer"] for each in task["annotations"]] == ["gold"]
-    assert "--with-names with --besides" in run("export", "-c", "Small", "--with-names")[2]
-    assert "--besides goes with a layer" in run(*asked, "--layer", "all")[2]
+    assert "User names go out with layers beside" in run("export", "-c", "Small", "--with-names")[2]
+    assert "--with-names go with a layer" in run(*asked, "--layer", "all")[2]
     assert "2" in ok(run("campaign", "list")) and "ann" in ok(run("campaign", "show", "1"))
     first = ok(run("snapshot", "-c", "Small"))
     assert "pool 2" in first and "already existed" in ok(run("snapshot", "-c", "Small"))
