@@ -92,7 +92,7 @@ def _missing(doc: Any, group: str) -> list[int]:
     done = doc.spans[group].attrs.get(_SENTENCES)
     if not isinstance(done, list):
         return []
-    starts = {each.get("start") for each in done if isinstance(each, dict)}
+    starts = {each["start"] for each in done if isinstance(each, dict) and isinstance(each.get("start"), int)}
     return [token.idx for sent in doc.sents if sent.start_char not in starts for token in sent if not token.is_space]
 
 

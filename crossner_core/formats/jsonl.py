@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from crossner_core.errors import BadInput, InvalidConfig, WorkbenchError
 from crossner_core.formats.base import Layout, Notes, ReadOptions, Record, join_pieces, notes_of, register
 from crossner_core.formats.json_layouts import in_our_keys, tags_of
-from crossner_core.formats.layers import utc
+from crossner_core.formats.layers import NAMES, utc
 from crossner_core.formats.source import MOST_PROBLEMS, Source, after_line, clip
 from crossner_core.formats.text import text_format
 from crossner_core.schema import (
@@ -248,10 +248,10 @@ def _record(
 def _layers(values: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     """Return the layers of a line of ours by name, none where the key holds somebody else's metadata."""
     given = values.get(_LAYERS)
-    is_ours = isinstance(given, dict) and all(
-        isinstance(work, dict) and work.keys() <= {"spans", "by", "at"} for work in given.values()
-    )
-    return given if isinstance(given, dict) and is_ours else {}
+    if not isinstance(given, dict) or not given.keys() <= set(NAMES):
+        return {}
+    is_ours = all(isinstance(work, dict) and work and work.keys() <= {"spans", "by", "at"} for work in given.values())
+    return given if is_ours else {}
 
 
 def _as_layer(values: Mapping[str, Any], layer: str) -> Mapping[str, Any]:
@@ -405,12 +405,12 @@ def _render(record: Record, layout: JsonlLayout, notes: Mapping[str, Any]) -> st
 
 
 def _work(record: Record, name: str, layout: JsonlLayout) -> dict[str, Any]:
-    """Return what stands in a layer, without spans where they are the annotation itself."""
+    """Return what stands in a layer, people and times alone where its spans are the annotation itself."""
     work = record.layers[name]
     values: dict[str, Any] = {"by": work.by} if work.by else {}
     if work.when is not None:
         values["at"] = utc(work.when)
-    if name == record.layer:
+    if values and name == record.layer:
         return values
     check_spans(record.sentence, work.spans)
     proposed = [{"source": source, "score": score} for source, score in work.proposed] or [{}] * len(work.spans)

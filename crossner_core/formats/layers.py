@@ -10,7 +10,8 @@ from dataclasses import replace
 from crossner_core.formats.base import Parsed, Record, Work
 from crossner_core.formats.standoff import Entity, entities_of
 
-GOLD, SUGGESTIONS = "gold", "suggestions"
+NAMES = "first", "second", "gold", "suggestions"
+GOLD, SUGGESTIONS = NAMES[2:]
 NOBODY, CURATOR, UNTOUCHED = "imported", "CURATION_USER", "INITIAL_CAS"
 """The users of INCEpTION's files: of work that was imported here, of the gold, and of a document nobody has begun."""
 UNSAID = "sentences not annotated in their layer, written as without entities"

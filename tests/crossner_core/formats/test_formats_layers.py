@@ -171,11 +171,12 @@ def test_json_lines_are_read_by_layer(layer: str, wanted: list[int | None], left
     assert b"person-" not in write_files([document], "jsonl").files[0][1]
 
 
-def test_json_lines_keep_what_others_call_layers() -> None:
-    line = b'{"id": "a", "text": "Bo won", "layers": {"soil": 3}}\n'
-    (document,) = read_files([("a.jsonl", line)])
+@pytest.mark.parametrize("given", [{"soil": 3}, {"soil": {}}, {"first": {}}, {"first": {"spans": [], "x": 1}}, [], {}])
+def test_json_lines_keep_what_others_call_layers(given: Any) -> None:
+    line = json.dumps({"id": "a", "text": "Bo won", "layers": given}) + "\n"
+    (document,) = read_files([("a.jsonl", line.encode())])
     (record,) = document.sentences
-    assert record.sentence.meta == {"layers": {"soil": 3}} and document.losses == {}
+    assert record.sentence.meta == {"layers": given} and document.losses == {}
     with pytest.raises(BadInput, match="metadata may not be called 'layers'"):
         write_files([replace(document, sentences=(replace(record, layers={"first": Work(())}),))], "jsonl")
 
