@@ -95,9 +95,21 @@ class Client:
                 return state
             time.sleep(seconds)
 
-    def export(self, campaign: int, layer: str, *, format: str = "jsonl", split: str | None = None) -> bytes:
-        """Return a layer of a campaign as a file."""
-        data: bytes = self.get(f"/campaigns/{campaign}/layers/{quote(layer)}/export", format=format, split=split)
+    def export(
+        self,
+        campaign: int,
+        layer: str,
+        *,
+        format: str = "jsonl",
+        split: str | None = None,
+        besides: Sequence[str] = (),
+        with_names: bool = False,
+    ) -> bytes:
+        """Return a layer of a campaign as a file, other layers `besides` where the format has a place for them."""
+        asked = {"besides": ",".join(besides), "with_names": with_names} if besides else {}
+        data: bytes = self.get(
+            f"/campaigns/{campaign}/layers/{quote(layer)}/export", format=format, split=split, **asked
+        )
         return data
 
     def follow(self, run: int, *, seconds: float = 1.0) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.formats import base, sniff
+from crossner_core.formats import base, layers, sniff
 from crossner_core.formats.source import MOST_PROBLEMS, describe
 from crossner_core.memory import without_collecting
 from crossner_core.schema import LabelledSentence, Sentence, SentenceLayout
@@ -134,8 +134,14 @@ def write_files(documents: Sequence[base.Parsed], format: str) -> base.Written:
     wanted = base.get_format(format)
     files = tuple(wanted.writer(documents, losses))
     if not wanted.holds_entities:
-        spans = (span for document in documents for record in document.sentences for span in record.spans or ())
-        losses[base.ENTITY_LINKS] += sum(span.entity is not None for span in spans)
+        records = [record for document in documents for record in document.sentences]
+        written = [record.spans or () for record in records]
+        if wanted.holds_layers:
+            others = ((name, record) for record in records for name in record.layers if name != record.layer)
+            written += [record.layers[name].spans for name, record in others]
+        losses[base.ENTITY_LINKS] += sum(span.entity is not None for spans in written for span in spans)
+    if not wanted.holds_layers:
+        layers.count_all(documents, losses)
     return base.Written(files, +losses)
 
 

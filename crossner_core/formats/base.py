@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,11 +24,29 @@ InputFile = tuple[str, Data]  # the same of a file to read, which need not be in
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """What stands in a layer for a sentence: spans, by whom, and since when.
+
+    Of suggestions `proposed` has the source and the score of each span.
+    """
+
+    spans: tuple[Span, ...]
+    by: str = ""
+    when: dt.datetime | None = None
+    proposed: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
-    """A sentence of a file; `spans` is None where the file has no annotation, () where it states there is none."""
+    """A sentence of a file; `spans` is None where the file has no annotation, () where it states there is none.
+
+    To be written with other layers beside, `layers` has them by name, that of its spans, `layer`, included.
+    """
 
     sentence: Sentence
     spans: tuple[Span, ...] | None = None
+    layers: Mapping[str, Work] = field(default_factory=dict)
+    layer: str = "gold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +238,8 @@ class Format:
     "annotation.conf")`), and all files of such a format are read at once.
     A file whose beginning (`HEAD` bytes) matches `content` is of this format, whatever its name; a format that
     `is_chosen` is never guessed. One that is only read has `no_writer`, the reason; one that `holds_entities` keeps to
-    which resources spans are linked. Single-text formats are made by `text.text_format`. `bytes_per_second` is about
+    which resources spans are linked; one that `holds_layers` writes the layers of records, and counts what it cannot.
+    Single-text formats are made by `text.text_format`. `bytes_per_second` is about
     how many are imported in a second.
     """
 
@@ -239,6 +259,7 @@ class Format:
     example: str = ""
     no_writer: str = ""
     holds_entities: bool = False
+    holds_layers: bool = False
     bytes_per_second: int = 500_000
 
     def options(self, **values: Any) -> ReadOptions:

@@ -1,6 +1,7 @@
 """brat: a text, and beside it a file of annotations whose offsets count code points.
 
-Source: brat's standoff format (`T1<tab>Person 0 4<tab>Mara`; `E R A M N * #` are events, relations, attributes, …).
+Source: brat's standoff format (`T1<tab>Person 0 4<tab>Mara`; `N1<tab>Reference T1 Wikidata:Q42<tab>Mara` links it;
+`E R A M * #` are events, relations, attributes, …).
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from crossner_core.formats.base import Format, InputFile, Layout, NamedFile, Parsed, Problem, register
@@ -25,13 +26,21 @@ from crossner_core.formats.standoff import (
     text_of,
     text_portions,
 )
+from crossner_core.schema import NIL, is_entity
 
 CONFIGURATION = "annotation.conf"
 _ENTITY = re.compile(r"(T\S+)\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?")
 _OTHERS = {
-    "E": "events", "R": "relations", "A": "attributes", "M": "attributes", "N": "normalizations",
+    "E": "events", "R": "relations", "A": "attributes", "M": "attributes",
     "*": "equivalences", "#": "notes",
 }  # fmt: skip
+_LINK = re.compile(r"N\S*\tReference (T\S+) ([^\s:]+):(\S+)(?:\t.*)?")
+_BASES = {
+    "DBpedia": "http://dbpedia.org/resource/",
+    "Wikidata": "http://www.wikidata.org/entity/",
+}
+"""Where the resources of a database are, by the name that brat's tools.conf would give it."""
+_ADDRESS, _NORMALIZATIONS = "URI", "normalizations"
 _NO_NAME = re.compile(r"\s")
 
 
@@ -73,23 +82,32 @@ def _configuration(path: PurePosixPath, data: Mapping[str, Data]) -> str:
 def _document(stem: str, data: Data, beside: Data, configuration: str, options: BratOptions) -> Iterator[Parsed]:
     source = read_text(data, f"{stem}.txt")
     file, losses, problems = f"{stem}.ann", Counter[str](), list[Problem]()
-    marks = []
+    entities = dict[str, Mark]()
+    linked = dict[str, str]()
     for number, line in _annotations(beside, file):
         if not line.strip():
             continue
+        if (link := _LINK.fullmatch(line)) is not None:
+            entity = NIL if link[2] == link[3] == NIL else _BASES.get(link[2], "") + link[3]
+            fits = link[1] not in linked and is_entity(entity)
+            losses[_NORMALIZATIONS] += not fits
+            linked |= {link[1]: entity} if fits else {}
+            continue
         if not line.startswith("T"):
-            losses[_OTHERS.get(line[0], "lines of an unknown kind")] += 1
+            losses[_NORMALIZATIONS if line[0] == "N" else _OTHERS.get(line[0], "lines of an unknown kind")] += 1
             continue
         if (matched := _ENTITY.fullmatch(line)) is None:
             problems.append(Problem(file, number, f"{clip(line)} is no entity: T1, tab, TYPE START END, tab, text."))
             continue
-        _, type, offsets, surface = matched.groups()
+        id, type, offsets, surface = matched.groups()
         pieces = tuple((int(start), int(end)) for start, end in (pair.split() for pair in offsets.split(";")))
         inside = " ".join(source.text[start:end] for start, end in pieces)
         fault = ""
         if options.check_surface and surface is not None and inside.split() != surface.split():
             fault = f"{type} at {offsets} is {clip(surface)} here and {clip(inside)} in the text: it has changed since."
-        marks.append(Mark(pieces, type, number, fault))
+        entities[f"{id} {number}" if id in entities else id] = Mark(pieces, type, number, fault)
+    losses[_NORMALIZATIONS] += len(linked.keys() - entities.keys())
+    marks = [replace(mark, entity=linked.get(id)) for id, mark in entities.items()]
     layout = BratLayout(source.newline, source.bom, configuration=configuration)
     text = Text(stem, source.text)
     del source
@@ -109,20 +127,32 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
     types: dict[str, None] = {}
     for document in documents:
         text, starts = text_of(document)
-        lines = []
-        for number, (start, end, type, _) in enumerate(sorted(entities_of(document, starts)), 1):
+        lines, links = list[str](), list[str]()
+        for number, (start, end, type, entity) in enumerate(
+            sorted(entities_of(document, starts), key=lambda each: each[:3]), 1
+        ):
             name = fitting_type(type, _NO_NAME, losses)
             types[name] = None
             surface = " ".join(text[start:end].splitlines())
             pieces = ";".join(f"{low} {high}" for low, high in _lines(text, start, end))
             lines.append(f"T{number}\t{name} {pieces}\t{surface}\n")
+            if entity is not None:
+                links.append(f"N{len(links) + 1}\tReference T{number} {_reference(entity)}\t{surface}\n")
         count_links(document, losses)
         mark = "\ufeff" if document.layout.bom else ""
         yield f"{document.name}.txt", (mark + text).encode()
-        yield f"{document.name}.ann", "".join(lines).encode()
+        yield f"{document.name}.ann", "".join([*lines, *links]).encode()
     own = [text for text in configurations if text]
     listed = "[entities]\n" + "".join(f"{name}\n" for name in types) + "[relations]\n\n[events]\n\n[attributes]\n"
     yield CONFIGURATION, (own[0] if len(own) == 1 else listed).encode()
+
+
+def _reference(entity: str) -> str:
+    """Return a resource as brat names it, database and id; an address of no database that we know as a whole."""
+    if entity == NIL:
+        return f"{NIL}:{NIL}"
+    known = next((name for name, base in _BASES.items() if entity.startswith(base) and entity != base), None)
+    return f"{_ADDRESS}:{entity}" if known is None else f"{known}:{entity.removeprefix(_BASES[known])}"
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -144,6 +174,7 @@ register(
         options_type=BratOptions,
         layout_type=BratLayout,
         by_document=True,
+        holds_entities=True,
         bytes_per_second=200_000,
         beside=(".txt", CONFIGURATION),
         example="T1\tperson 0 9\tMara Vell",

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from crossner_core.formats.base import ENTITY_LINKS, Format, InputFile, NamedFile, Parsed, register
+from crossner_core.formats.layers import by_person
 from crossner_core.formats.source import Data, content_of, opened, refused
 from crossner_core.formats.standoff import (
     Mark,
@@ -24,6 +25,7 @@ from crossner_core.formats.standoff import (
     text_of,
 )
 from crossner_core.formats.webanno_tsv import (
+    IDENTIFIER,
     NAMED_ENTITY,
     OF_GRAMMAR,
     LayerLayout,
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
 TYPE_SYSTEM = "TypeSystem.xml"
 _SEGMENTS = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type"
 _SENTENCE, _TOKEN = f"{_SEGMENTS}.Sentence", f"{_SEGMENTS}.Token"
-_IDENTIFIER = "identifier"  # the feature of named entities that holds a resource's address
 _OF_TEXT = ("uima.cas.String", "uima.cas.Integer", "uima.cas.Boolean")
 _OF_DOCUMENTS = re.compile(r"uima\.|.*\.(DocumentMetaData|TagsetDescription|TagDescription|CASMetadata)\Z")
 
@@ -137,7 +138,7 @@ def _document(
         type = each.type.name
         if type == chosen[0] and _is_in(each, None):
             value = getattr(each, chosen[1], None) if chosen[1] else None
-            entity = resource(getattr(each, _IDENTIFIER, None), losses)
+            entity = resource(getattr(each, IDENTIFIER, None), losses)
             marks.append(Mark(((each.begin, each.end),), str(value) if value else short_name(type), entity=entity))
         elif not others.match(type) and hasattr(each, "begin"):
             losses["relations" if hasattr(each, "Governor") else "annotations of other layers"] += 1
@@ -172,7 +173,7 @@ def _layers(system: TypeSystem, counts: Mapping[str, int]) -> dict[str, list[str
             layers[name] = [
                 feature
                 for feature, kind in features.items()
-                if kind in _OF_TEXT and feature not in ("begin", "end", _IDENTIFIER, "order")
+                if kind in _OF_TEXT and feature not in ("begin", "end", IDENTIFIER, "order")
             ]
     if not any(not OF_GRAMMAR.match(name) for name in layers) and system.contains_type(NAMED_ENTITY):
         layers[NAMED_ENTITY] = ["value"]
@@ -196,9 +197,9 @@ def dkpro_types() -> TypeSystem:
 
 
 def write_xmi(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:
-    """Write each document as XMI, and their type system once."""
+    """Write each document as XMI, with layers one for each person, and their type system once."""
     system = None
-    for document in documents:
+    for document in by_person(documents, losses):
         cas = make_cas(document, losses, system, for_xml=True)
         system = cas.typesystem
         yield f"{document.name}.xmi", cas.to_xmi().encode()
@@ -207,8 +208,8 @@ def write_xmi(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[Nam
 
 
 def write_json(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:
-    """Write each document as JSON with its type system."""
-    for document in documents:
+    """Write each document as JSON with its type system, with layers one for each person."""
+    for document in by_person(documents, losses):
         yield f"{document.name}.json", make_cas(document, losses).to_json().encode()
 
 
@@ -232,10 +233,10 @@ def make_cas(document: Parsed, losses: Counter[str], system: TypeSystem | None =
     for record, start in zip(document.sentences, starts, strict=True):
         cas.add(sentence(begin=start, end=start + len(record.sentence.text)))
         cas.add_all(token(begin=start + each.start, end=start + each.end) for each in record.sentence.tokens)
-    has_identifier = any(each.name == _IDENTIFIER for each in entity.all_features)
+    has_identifier = any(each.name == IDENTIFIER for each in entity.all_features)
     for begin, end, type, linked in entities_of(document, starts):
         losses[ENTITY_LINKS] += linked is not None and not has_identifier
-        named = {_IDENTIFIER: linked} if linked is not None and has_identifier else {}
+        named = {IDENTIFIER: linked} if linked is not None and has_identifier else {}
         cas.add(entity(begin=begin, end=end, **({feature: type} if feature else {}), **named))
     return cas
 
@@ -261,6 +262,7 @@ register(
         layout_type=XmiLayout,
         by_document=True,
         holds_entities=True,
+        holds_layers=True,
         beside=(TYPE_SYSTEM,),
         content=re.compile(rb"<xmi:XMI\b"),
         example='<xmi:XMI … sofaString="Mara Vell sang."/>',
@@ -277,6 +279,7 @@ register(
         layout_type=CasJsonLayout,
         by_document=True,
         holds_entities=True,
+        holds_layers=True,
         content=re.compile(rb'\A\s*\{\s*"%(?:TYPES|FEATURE_STRUCTURES|VIEWS)"'),
         example='{"%TYPES": {…}, "%FEATURE_STRUCTURES": […], "%VIEWS": {…}}',
     )

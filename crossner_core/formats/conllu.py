@@ -31,7 +31,7 @@ from crossner_core.schema import Span
 from crossner_core.tags import detect_scheme, is_tag, spans_from_tags, tags_from_spans
 
 _TAGS = ("NER", "ner", "NE", "ne", "ner_tag", "NER_tag")
-_ENTITY = "Entity"
+_ENTITY, _IDENTITIES = "Entity", "identities of entities (Wikipedia pages)"
 _NO_VALUE = re.compile(r"[|\s=]")
 _LINE = re.compile(r"at line (\d+)|line (\d+)", re.IGNORECASE)
 
@@ -61,14 +61,15 @@ def read(files: Sequence[InputFile], options: StandoffOptions) -> Iterator[Parse
     for name, data in files:
         stem = stem_of(name)
         made = _new(stem)
-        field, count = 1, 0
+        field, named, count = 1, 0, 0
         scheme = detect_scheme(_written_tags(data, name))
         for number, sentence in enumerate(_sentences(data, name), 1):
             meta = sentence.metadata
             if any("misc" not in token for token in sentence):
                 raise refused(name, 1, f"sentence {number} has words with fewer than the ten columns of CoNLL-U")
             if "global.Entity" in meta:
-                field = _type_field(meta["global.Entity"])
+                field = _field(meta["global.Entity"], ("etype", "entity", "type"), 1)
+                named = _field(meta["global.Entity"], ("identity",), 0)
             for key in ("newdoc id", "newdoc"):
                 if key in meta:
                     if made.words:
@@ -79,6 +80,7 @@ def read(files: Sequence[InputFile], options: StandoffOptions) -> Iterator[Parse
             if "newpar" in meta or "newpar id" in meta:
                 _gap(made, "\n")
             _add(made, sentence, field, scheme)
+            made.losses[_IDENTITIES] += _identities(sentence, named) if named else 0
         if made.words:
             yield from _document(made, options, name)
 
@@ -172,10 +174,17 @@ def _written_tags(data: Data, name: str) -> Iterator[list[str]]:
         yield [tag for tag in written_tags.findall(source.text) if is_tag(tag)]
 
 
-def _type_field(declared: str | None) -> int:
-    """Return which part of a bracket is the type: GUM declares `GRP-etype-…`."""
+def _field(declared: str | None, names: Sequence[str], default: int) -> int:
+    """Return which part of a bracket has one of these names: GUM declares `GRP-etype-…-identity`."""
     parts = (declared or "").split("-")
-    return next((number for number, part in enumerate(parts) if part in ("etype", "entity", "type")), 1)
+    return next((number for number, part in enumerate(parts) if part in names), default)
+
+
+def _identities(sentence: Any, named: int) -> int:
+    """Count the brackets that name a Wikipedia page, which is no address: the file does not say in which language."""
+    values = (str((token["misc"] or {}).get(_ENTITY) or "") for token in sentence)
+    brackets = (bracket.split("-") for value in values for bracket in re.findall(r"\(([^()]*)", value))
+    return sum(len(parts) > named and parts[named] != "_" for parts in brackets)
 
 
 def _brackets(made: _Open, value: str | None, here: Range, field: int) -> None:

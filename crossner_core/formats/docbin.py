@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from crossner_core.formats.base import Format, InputFile, Layout, NamedFile, Parsed, register
+from crossner_core.formats.layers import SUGGESTIONS, layer_names, proposals, utc, with_works, works_of
 from crossner_core.formats.source import Data, content_of, refused
 from crossner_core.formats.standoff import (
     Mark,
@@ -24,7 +25,7 @@ from crossner_core.formats.standoff import (
     text_of,
 )
 
-_NAME = "crossner_document"
+_NAME, _SENTENCES = "crossner_document", "sentences"
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,19 @@ def _document(doc: Any, number: int, name: str, options: DocBinOptions) -> Parse
     made = document_of(
         text, marks, options, DocBinLayout(), file=f"{name}, document {number}", annotated=known, losses=losses
     )
-    missing = [token.idx for token in doc if token.ent_iob == 0 and not token.is_space]
-    return made if options.span_group or not known or not missing else _with_missing(made, missing)
+    missing = _missing(doc, options.span_group) if known else []
+    return _with_missing(made, missing) if missing else made
+
+
+def _missing(doc: Any, group: str) -> list[int]:
+    """Return where tokens are whose entity is not known: in a group of ours, of sentences that it does not list."""
+    if not group:
+        return [token.idx for token in doc if token.ent_iob == 0 and not token.is_space]
+    done = doc.spans[group].attrs.get(_SENTENCES)
+    if not isinstance(done, list):
+        return []
+    starts = {each["start"] for each in done if isinstance(each, dict) and isinstance(each.get("start"), int)}
+    return [token.idx for sent in doc.sents if sent.start_char not in starts for token in sent if not token.is_space]
 
 
 def _with_missing(made: Parsed, missing: Sequence[int]) -> Parsed:
@@ -104,6 +116,7 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
 
     vocab = spacy.blank("xx").vocab
     held = DocBin(store_user_data=True, attrs=["ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "SENT_START", "SPACY"])
+    names = dict.fromkeys(name for document in documents for name in layer_names(document))
     for document in documents:
         count_links(document, losses)
         text, starts = text_of(document)
@@ -120,9 +133,31 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
             for record, start in zip(document.sentences, starts, strict=True)
             if record.spans is None
         ]
+        for name in names:
+            doc.spans[name] = _group(document, name, doc, starts)
         doc.set_ents(ents, missing=[span for span in bare if span is not None], default="outside")
         held.add(doc)
     yield file_of(documents, ".spacy"), held.to_bytes()
+
+
+def _group(document: Parsed, name: str, doc: Any, starts: list[int]) -> Any:
+    """Return a layer as a span group; its attributes say which sentences it has, by whom and since when."""
+    from spacy.tokens import SpanGroup
+
+    works = works_of(document, (name,))
+    done = [
+        {"start": start + record.sentence.tokens[0].start}
+        | ({"by": work.by} if work.by else {})
+        | ({"at": utc(work.when)} if work.when is not None else {})
+        for record, start, work in zip(document.sentences, starts, works, strict=True)
+        if work is not None
+    ]
+    entities, attrs = list(entities_of(with_works(document, works), starts)), dict[str, Any]({_SENTENCES: done})
+    if name == SUGGESTIONS:
+        proposed = list(proposals(document, starts))
+        attrs |= {"sources": [source for _, source, _ in proposed], "scores": [score for *_, score in proposed]}
+    spans = [doc.char_span(start, end, type, kb_id=entity or "") for start, end, type, entity in entities]
+    return SpanGroup(doc, name=name, attrs=attrs, spans=spans)
 
 
 def _pieces(document: Parsed, text: str, starts: Sequence[int]) -> tuple[list[tuple[int, int, bool]], set[int]]:
@@ -162,6 +197,7 @@ register(
         bytes_per_second=200_000,
         one_file=True,
         holds_entities=True,
+        holds_layers=True,
         example="DocBin(docs=[…]).to_bytes()",
     )
 )

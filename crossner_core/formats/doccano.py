@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,10 +41,10 @@ def _entities(values: Mapping[str, Any], losses: Counter[str]) -> Entities:
     return entities, bool(entities), None
 
 
-def _line(document: Parsed, text: str, starts: list[int]) -> dict[str, Any]:
+def _objects(document: Parsed, text: str, starts: list[int], losses: Counter[str]) -> Iterator[Mapping[str, Any]]:
     annotated = is_annotated(document)
     labels = [[start, end, type] for start, end, type, _ in entities_of(document, starts)]
-    return {"text": text, "label": labels if annotated else [], "document": document.name}
+    yield {"text": text, "label": labels if annotated else [], "document": document.name}
 
 
 register(
@@ -53,7 +53,7 @@ register(
         "doccano JSON lines",
         (".jsonl",),
         reader(DoccanoLayout, _entities),
-        writer(".jsonl", _line),
+        writer(".jsonl", _objects),
         options_type=StandoffOptions,
         layout_type=DoccanoLayout,
         by_document=True,

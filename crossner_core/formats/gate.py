@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
-from crossner_core.formats.base import Format, InputFile, Layout, NamedFile, Parsed, register
+from crossner_core.formats.base import Format, InputFile, Layout, NamedFile, Parsed, Record, register
+from crossner_core.formats.layers import SUGGESTIONS, count_unsaid, layer_names, proposals, utc, with_works, works_of
 from crossner_core.formats.source import Data, refused
 from crossner_core.formats.standoff import (
+    Entity,
     Mark,
+    Range,
     StandoffOptions,
     Text,
     count_links,
     entities_of,
     pieces_of,
+    resource,
     stem_of,
     text_of,
 )
@@ -28,6 +33,9 @@ if TYPE_CHECKING:
 
 _SEGMENTS = ("Sentence", "Token", "SpaceToken", "Split", "Paragraph", "paragraph", "Lookup", "DEFAULT_TOKEN", "Unknown")
 _NAMED = "NamedEntity"
+_RESOURCE = "inst"  # the feature by which GATE's linkers and gazetteers name a resource
+_BY, _TIME, _NOBODY = ".annotator", ".time", "imported"  # features of a sentence: who did it in a layer, and when
+_Marked = tuple[int, int, str, Mapping[str, str]]  # start, end, type, features
 _MARKUP = "Original markups"
 
 
@@ -54,6 +62,8 @@ class _Annotation:
     start: str
     end: str
     value: str
+    resource: str
+    layers: tuple[str, ...]
 
 
 def read(files: Sequence[InputFile], options: GateOptions) -> Iterator[Parsed]:
@@ -62,25 +72,53 @@ def read(files: Sequence[InputFile], options: GateOptions) -> Iterator[Parsed]:
         text, nodes, sets = _parts(data, name)
         chosen = _chosen(sets, options, name)
         losses: Counter[str] = Counter()
+        segmented = next((key for key in (chosen, "") if _has_segments(sets.get(key, ()))), chosen)
         for key, marked in sets.items():
             kind = "marks of the original markup" if key == _MARKUP else "annotations of other sets"
-            losses[kind] += len(marked) if key != chosen else 0
-        marks, given = [], {"Sentence": list[tuple[int, int]](), "Token": list[tuple[int, int]]()}
-        for each in sets.get(chosen, ()):
-            try:
-                start, end = nodes[each.start], nodes[each.end]
-            except KeyError as error:
-                raise refused(name, 1, f"{each.type} stands at node {error}, which the text does not have") from error
-            if each.type in given:
-                given[each.type].append((start, end))
-            elif each.type in _SEGMENTS:
-                losses["annotations of other kinds"] += each.type not in ("SpaceToken", "DEFAULT_TOKEN")
-            else:
-                marks.append(Mark(((start, end),), each.value or each.type))
+            used = ("Sentence", "Token") if key == segmented else ()
+            losses[kind] += sum(each.type not in used for each in marked) if key != chosen else 0
+        marks, given = [], {"Sentence": list[Range](), "Token": list[Range]()}
+        done = list[int]()  # where sentences begin that the chosen set has as a layer of ours
+        for key in dict.fromkeys((chosen, segmented)):
+            for each in sets.get(key, ()):
+                if key != chosen and each.type not in given:
+                    continue
+                try:
+                    start, end = nodes[each.start], nodes[each.end]
+                except KeyError as error:
+                    reason = f"{each.type} stands at node {error}, which the text does not have"
+                    raise refused(name, 1, reason) from error
+                if each.type in given:
+                    given[each.type].append((start, end))
+                    if chosen in each.layers:
+                        done.append(start)
+                elif each.type in _SEGMENTS:
+                    losses["annotations of other kinds"] += each.type not in ("SpaceToken", "DEFAULT_TOKEN")
+                else:
+                    marks.append(Mark(((start, end),), each.value or each.type, entity=resource(each.resource, losses)))
         sentences, tokens = (sorted(given[kind]) or None for kind in ("Sentence", "Token"))
         held = Text(stem_of(name), text, sentences, tokens)
+        is_layer = any(each.layers for marked in sets.values() for each in marked) and chosen != ""
         del nodes, sets, given
-        yield from pieces_of(held, marks, options, GateLayout(annotation_set=chosen), file=name, losses=+losses)
+        made = pieces_of(
+            held, marks, options, GateLayout(annotation_set=chosen), file=name, losses=+losses,
+            annotated=True if is_layer else None,
+        )  # fmt: skip
+        yield from (_only_done(piece, sorted(done)) for piece in made) if is_layer else made
+
+
+def _has_segments(marked: Sequence[_Annotation]) -> bool:
+    return any(each.type == "Sentence" for each in marked)
+
+
+def _only_done(piece: Parsed, done: Sequence[int]) -> Parsed:
+    """Return a piece in which only the sentences are annotated that begin, or hold a beginning, at these places."""
+    records = []
+    for record in piece.sentences:
+        start = record.sentence.offset or 0
+        first, after = (bisect.bisect_left(done, place) for place in (start, start + len(record.sentence.text)))
+        records.append(record if first < after else replace(record, spans=None))
+    return replace(piece, sentences=tuple(records))
 
 
 def _parts(data: Data, name: str) -> tuple[str, dict[str, int], dict[str, list[_Annotation]]]:
@@ -116,7 +154,10 @@ def _annotation(element: Element) -> _Annotation:
     features = {each.findtext("Name", ""): each.findtext("Value", "") for each in element.iter("Feature")}
     type = element.get("Type", "")
     value = features.get("value", "") if type == _NAMED else ""
-    return _Annotation(type, element.get("StartNode", ""), element.get("EndNode", ""), value)
+    return _Annotation(
+        type, element.get("StartNode", ""), element.get("EndNode", ""), value, features.get(_RESOURCE, ""),
+        tuple(name.removesuffix(_BY) for name in features if type == "Sentence" and name.endswith(_BY)),
+    )  # fmt: skip
 
 
 def _chosen(sets: dict[str, list[_Annotation]], options: GateOptions, name: str) -> str:
@@ -134,41 +175,78 @@ def _chosen(sets: dict[str, list[_Annotation]], options: GateOptions, name: str)
 
 
 def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:
-    """Write each document with its sentences, tokens and entities as annotations of their types."""
+    """Write each document with its sentences, tokens and entities as annotations of their types, each layer a set.
+
+    Who did a sentence in a layer, and when, are features of the sentence.
+    """
+    layers = dict.fromkeys(name for document in documents for name in layer_names(document))
     for document in documents:
         count_links(document, losses)
         text, starts = text_of(document)
-        marked: list[tuple[int, int, str]] = []
+        segments: list[_Marked] = []
         for record, start in zip(document.sentences, starts, strict=True):
-            marked.append((start, start + len(record.sentence.text), "Sentence"))
-            marked += [(start + token.start, start + token.end, "Token") for token in record.sentence.tokens]
-        entities = [(start, end, type) for start, end, type, _ in entities_of(document, starts)]
-        yield f"{document.name}.xml", _xml(document, fit_xml(text, losses), marked, entities).encode()
+            segments.append((start, start + len(record.sentence.text), "Sentence", _of_sentence(record)))
+            segments += [(start + token.start, start + token.end, "Token", {}) for token in record.sentence.tokens]
+        own = document.layout.annotation_set if isinstance(document.layout, GateLayout) else ""
+        sets = {own: [*segments, *map(_marked, entities_of(document, starts))]}
+        if layers:
+            count_unsaid(works_of(document, (document.sentences[0].layer,)), losses)
+        for name in (name for name in layers if name != document.sentences[0].layer):
+            sets[name if name != own else f"{name}-layer"] = _layer(document, name, starts)
+        yield f"{document.name}.xml", _xml(fit_xml(text, losses), sets).encode()
 
 
-def _xml(
-    document: Parsed, text: str, segments: Sequence[tuple[int, int, str]], entities: Sequence[tuple[int, int, str]]
-) -> str:
-    places = sorted({place for start, end, _ in (*segments, *entities) for place in (start, end)})
+def _of_sentence(record: Record) -> dict[str, str]:
+    features: dict[str, str] = {}
+    for name, work in record.layers.items():
+        features |= {f"{name}{_BY}": work.by or _NOBODY}
+        features |= {f"{name}{_TIME}": utc(work.when)} if work.when is not None else {}
+    return features
+
+
+def _layer(document: Parsed, name: str, starts: Sequence[int]) -> list[_Marked]:
+    if name != SUGGESTIONS:
+        works = works_of(document, (name,))
+        return [_marked(entity) for entity in entities_of(with_works(document, works), starts)]
+    return [
+        _marked(entity, source=source, score=f"{score:.6g}") for entity, source, score in proposals(document, starts)
+    ]
+
+
+def _marked(entity: Entity, **features: str) -> _Marked:
+    start, end, type, linked = entity
+    features |= {_RESOURCE: linked} if linked is not None else {}
+    if type in _SEGMENTS or type == _NAMED or not type.isidentifier():
+        return start, end, _NAMED, {"value": type} | features
+    return start, end, type, features
+
+
+def _xml(text: str, sets: Mapping[str, Sequence[_Marked]]) -> str:
+    places = sorted({place for marked in sets.values() for start, end, *_ in marked for place in (start, end)})
     pieces, offset = list[str](), 0
     for place in places:
         pieces.append(f'{_text(text[offset:place])}<Node id="{place}"/>')
         offset = place
-    chosen = document.layout.annotation_set if isinstance(document.layout, GateLayout) else ""
-    named = f" Name={quoteattr(chosen)}" if chosen else ""
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>', '<GateDocument version="3">', "<GateDocumentFeatures/>",
-        f"<TextWithNodes>{''.join(pieces)}{_text(text[offset:])}</TextWithNodes>", f"<AnnotationSet{named}>",
+        f"<TextWithNodes>{''.join(pieces)}{_text(text[offset:])}</TextWithNodes>",
     ]  # fmt: skip
-    for number, (start, end, type) in enumerate((*segments, *entities)):
-        is_segment = number < len(segments)
-        own = is_segment or not (type in _SEGMENTS or type == _NAMED or not type.isidentifier())
-        begin = f'<Annotation Id="{number}" Type={quoteattr(type if own else _NAMED)}'
-        begin += f' StartNode="{start}" EndNode="{end}">'
-        feature = '<Feature><Name className="java.lang.String">value</Name>'
-        feature += f'<Value className="java.lang.String">{escape(type)}</Value></Feature>'
-        lines.append(f"{begin}{'' if own else feature}</Annotation>")
-    return "\n".join([*lines, "</AnnotationSet>", "</GateDocument>", ""])
+    number = 0
+    for name, marked in sets.items():
+        lines.append(f"<AnnotationSet{f' Name={quoteattr(name)}' if name else ''}>")
+        for start, end, type, features in marked:
+            begin = f'<Annotation Id="{number}" Type={quoteattr(type)} StartNode="{start}" EndNode="{end}">'
+            lines.append(f"{begin}{''.join(_feature(*pair) for pair in features.items())}</Annotation>")
+            number += 1
+        lines.append("</AnnotationSet>")
+    return "\n".join([*lines, "</GateDocument>", ""])
+
+
+def _feature(name: str, value: str) -> str:
+    text = (
+        '<Feature><Name className="java.lang.String">%s</Name><Value className="java.lang.String">%s</Value></Feature>'
+    )
+    return text % (escape(name), _text(value))
 
 
 def _text(text: str) -> str:
@@ -186,6 +264,8 @@ register(
         options_type=GateOptions,
         layout_type=GateLayout,
         by_document=True,
+        holds_entities=True,
+        holds_layers=True,
         content=re.compile(rb"<GateDocument\b"),
         example='<TextWithNodes><Node id="0"/>Mara Vell<Node id="9"/> sang.</TextWithNodes>',
     )

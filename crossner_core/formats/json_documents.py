@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
 from crossner_core.errors import BadInput
 from crossner_core.formats.base import InputFile, Layout, NamedFile, Parsed, Problem, Reader, Writer
-from crossner_core.formats.source import Data, after_line, clip
+from crossner_core.formats.source import Data, after_line, clip, refused
 from crossner_core.formats.standoff import (
     Mark,
     Range,
@@ -29,12 +29,21 @@ Entities = tuple[list[tuple[int, int, str]], bool, list[Range] | None]
 """A line's entities, whether it is annotated, and its tokens if it gives them."""
 
 
-def reader(layout: type[Layout], entities: Callable[[Mapping[str, Any], Counter[str]], Entities]) -> Reader:
-    """Return a reader that makes a document of each line; `entities` raises BadInput for what it cannot read."""
+def reader(
+    layout: type[Layout],
+    entities: Callable[[Mapping[str, Any], Counter[str]], Entities],
+    whose: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda _: (),
+) -> Reader:
+    """Return a reader that makes a document of each line; `entities` raises BadInput for what it cannot read.
+
+    Where `whose` names the annotator of a line, a text is read once: as the annotator asked for has it, else as the one
+    who comes first.
+    """
 
     def read(files: Sequence[InputFile], options: StandoffOptions) -> Iterator[Parsed]:
         for name, data in files:
             bad, held = list[Problem](), Parsed(name, layout().format, (), (), layout())
+            chosen, others = _Chosen(getattr(options, "annotator", "")), 0
             for number, line, newline in _lines(data, name):
                 losses: Counter[str] = Counter()
                 try:
@@ -42,6 +51,9 @@ def reader(layout: type[Layout], entities: Callable[[Mapping[str, Any], Counter[
                     text = values.get("text") if isinstance(values, dict) else None
                     if not isinstance(text, str) or not text.strip():
                         raise BadInput(f"text must be a non-empty string, not {clip(json.dumps(text))}.")
+                    if not chosen.takes(text, whose(values)):
+                        others += 1
+                        continue
                     marked, annotated, tokens = entities(values, losses)
                 except BadInput as error:
                     bad.append(Problem(name, number, str(error)))
@@ -53,9 +65,34 @@ def reader(layout: type[Layout], entities: Callable[[Mapping[str, Any], Counter[
                 if held.sentences or held.losses or held.problems:
                     yield held
                 held, bad = replace(made, problems=(*bad, *made.problems)), []
-            yield replace(held, problems=(*held.problems, *bad))
+            if chosen.missing:
+                raise refused(name, 1, chosen.missing)
+            lost = Counter(held.losses) + Counter({"tasks by other annotators": others})
+            yield replace(held, problems=(*held.problems, *bad), losses=lost)
 
     return read
+
+
+class _Chosen:
+    """Whose line is read of each text."""
+
+    def __init__(self, annotator: str) -> None:
+        self.annotator, self.names, self.done = annotator, set[str](), dict[int, tuple[str, ...]]()
+        self.is_there = not annotator
+
+    def takes(self, text: str, people: tuple[str, ...]) -> bool:
+        """Tell whether a line by these names is to be read."""
+        self.names |= set(people)
+        if self.annotator and self.annotator not in people:
+            return False
+        self.is_there = True
+        return not people or self.done.setdefault(hash(text), people) == people
+
+    @property
+    def missing(self) -> str:
+        """What is wrong where no line is by the annotator asked for, empty if one is."""
+        listed = ", ".join(sorted(self.names)[:20]) or "not named"
+        return "" if self.is_there else f"no line is by the annotator {self.annotator!r}; those here are {listed}"
 
 
 def _lines(data: Data, name: str) -> Iterator[tuple[int, str, str]]:
@@ -66,15 +103,18 @@ def _lines(data: Data, name: str) -> Iterator[tuple[int, str, str]]:
                 yield source.number(index), line, source.newline
 
 
-def writer(suffix: str, line: Callable[[Parsed, str, list[int]], Mapping[str, Any]]) -> Writer:
-    """Return a writer of one file with a line for each document; `line` makes its object."""
+def writer(
+    suffix: str, objects: Callable[[Parsed, str, list[int], Counter[str]], Iterable[Mapping[str, Any]]]
+) -> Writer:
+    """Return a writer of one file with a line for each of the `objects` of a document."""
 
     def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:
         lines = []
         for document in documents:
             text, starts = text_of(document)
             count_links(document, losses)
-            lines.append(json.dumps(line(document, text, starts), ensure_ascii=False) + "\n")
+            made = objects(document, text, starts, losses)
+            lines += [json.dumps(values, ensure_ascii=False) + "\n" for values in made]
         yield file_of(documents, suffix), "".join(lines).encode()
 
     return write

@@ -1,6 +1,7 @@
 """JSON lines: one object per line with text, tokens, links, gold; anything else is kept as metadata.
 
-Other tools' objects are read, too (`json_layouts`). They are written back unchanged unless their spans have changed;
+Layers besides the gold stand under `layers`, by name: `spans`, who did it (`by`) and when (`at`). Other tools' objects
+are read, too (`json_layouts`). They are written back unchanged unless their spans have changed;
 then they are written in our keys.
 """
 
@@ -18,6 +19,7 @@ from typing import Any, NoReturn
 from crossner_core.errors import BadInput, InvalidConfig, WorkbenchError
 from crossner_core.formats.base import Layout, Notes, ReadOptions, Record, join_pieces, notes_of, register
 from crossner_core.formats.json_layouts import in_our_keys, tags_of
+from crossner_core.formats.layers import NAMES, utc
 from crossner_core.formats.source import MOST_PROBLEMS, Source, after_line, clip
 from crossner_core.formats.text import text_format
 from crossner_core.schema import (
@@ -36,7 +38,17 @@ from crossner_core.schema import (
 from crossner_core.tags import SCHEMES, detect_scheme, is_tag
 from crossner_core.tokenize import tokenize, tokenize_at_most
 
+_LAYERS = "layers"
 _STYLES = tuple((ascii, item, key) for ascii in (False, True) for item in (", ", ",") for key in (": ", ":"))
+
+
+@dataclass(frozen=True)
+class JsonlOptions(ReadOptions):
+    """How to read JSON lines."""
+
+    layer: str = field(
+        default="", metadata={"doc": "Layer to read as the annotation, such as first, where lines have layers."}
+    )
 
 
 @dataclass(frozen=True)
@@ -80,7 +92,7 @@ class _SoFar:
     seen: dict[int, int] = field(default_factory=dict)
 
 
-def read(source: Source, options: ReadOptions) -> tuple[list[Record], JsonlLayout]:
+def read(source: Source, options: JsonlOptions) -> tuple[list[Record], JsonlLayout]:
     """Read one object per line; a sentence is annotated where it has `gold`, an empty list included."""
     prefix = options.id_prefix or PurePath(source.name).stem
     known: _SoFar = source.so_far
@@ -99,6 +111,7 @@ def read(source: Source, options: ReadOptions) -> tuple[list[Record], JsonlLayou
             key = hash(record.sentence.id)
             if key in known.seen:
                 raise BadInput(f"id {clip(record.sentence.id)} is already on line {known.seen[key]}.")
+            source.losses.update(_left_out(values, options.layer))
             known.layout = known.layout or _find_layout(line, values, source, options, known.scheme)
             notes = {"before": before} if before != (source.newline if known.number > 1 else "") else {}
             notes |= _notes(record, values, line, known.layout)
@@ -188,7 +201,7 @@ def _sequences(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _record(
-    values: Mapping[str, Any], default_id: str, options: ReadOptions, scheme: str, document: str | None = None
+    values: Mapping[str, Any], default_id: str, options: JsonlOptions, scheme: str, document: str | None = None
 ) -> Record:
     """Make a record of one object; raise a WorkbenchError saying what does not fit."""
     values = in_our_keys(values, scheme, lenient=options.lenient)
@@ -201,6 +214,7 @@ def _record(
         raise BadInput(f"a NUL character at position {text.index(chr(0)) + 1} of the text; databases reject it.")
     if not isinstance(id, str | int) or isinstance(id, bool) or id == "":
         raise BadInput(f"id must be a string or a whole number, not {clip(json.dumps(id))}.")
+    values = _as_layer(values, options.layer)
     given = values.get("tokens")
     if given is not None:
         tokens = _read_tokens(given, text)
@@ -229,6 +243,35 @@ def _record(
             linked = item.get("entity")
             spans.append(Span(start, end, ours, linked if isinstance(linked, str) and is_entity(linked) else None))
     return Record(sentence, check_spans(sentence, spans))
+
+
+def _layers(values: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the layers of a line of ours by name, none where the key holds somebody else's metadata."""
+    given = values.get(_LAYERS)
+    if not isinstance(given, dict) or not given.keys() <= set(NAMES):
+        return {}
+    is_ours = all(isinstance(work, dict) and work and work.keys() <= {"spans", "by", "at"} for work in given.values())
+    return given if is_ours else {}
+
+
+def _as_layer(values: Mapping[str, Any], layer: str) -> Mapping[str, Any]:
+    """Return a line with a layer as its annotation, none if it lacks that, and without the others."""
+    layers = _layers(values)
+    made = {key: value for key, value in values.items() if key != _LAYERS} if layers else dict(values)
+    if layer:
+        made["gold"] = layers[layer].get("spans", values.get("gold")) if layer in layers else None
+    return made
+
+
+def _left_out(values: Mapping[str, Any], layer: str) -> dict[str, int]:
+    """Count what a line has besides the layer that is read."""
+    layers = _layers(values)
+    lost = {f"sentences of the layer {name}": 1 for name, work in layers.items() if "spans" in work and name != layer}
+    lost["annotations besides the layer asked for"] = int(
+        bool(layer) and values.get("gold") is not None and "spans" in layers.get(layer, {"spans": ()})
+    )
+    lost["people and times of sentences"] = sum(len(work.keys() & {"by", "at"}) > 0 for work in layers.values())
+    return lost
 
 
 def _read_tokens(value: Any, text: str) -> tuple[Token, ...]:
@@ -304,8 +347,9 @@ def _notes(record: Record, values: Mapping[str, Any], line: str, layout: JsonlLa
     """Return what the layout alone cannot reproduce of a record: key order, or the whole line."""
     if LAYOUT_KEY not in values and "id" in values and _render(record, layout, {}) == line:
         return {}
-    notes: dict[str, Any] = {"keys": [key for key in values if key != LAYOUT_KEY]}
-    if _render(record, layout, notes) != line:
+    layers = _layers(values)  # counted as left out, so no line that holds them is kept
+    notes: dict[str, Any] = {"keys": [key for key in values if key != LAYOUT_KEY and not (layers and key == _LAYERS)]}
+    if not layers and _render(record, layout, notes) != line:
         notes["raw"] = line
     return notes
 
@@ -313,7 +357,7 @@ def _notes(record: Record, values: Mapping[str, Any], line: str, layout: JsonlLa
 def _piece(record: Record, layout: JsonlLayout) -> str:
     notes = notes_of(record.sentence, "jsonl")
     raw = notes.get("raw")
-    if raw is not None and _still_holds(raw, record, layout):
+    if raw is not None and not record.layers and _still_holds(raw, record, layout):
         return str(raw)
     return _render(record, layout, notes)
 
@@ -321,7 +365,7 @@ def _piece(record: Record, layout: JsonlLayout) -> str:
 def _still_holds(raw: str, record: Record, layout: JsonlLayout) -> bool:
     """Tell whether the line a sentence was read from still matches the record."""
     sentence = record.sentence
-    options = ReadOptions(type_map=layout.type_map, max_tokens=10**9, lenient=layout.lenient)
+    options = JsonlOptions(type_map=layout.type_map, max_tokens=10**9, lenient=layout.lenient)
     try:
         kept = _record(_load(raw), sentence.id, options, layout.scheme)
     except WorkbenchError:  # an earlier version read the line differently, so it does not match
@@ -347,8 +391,10 @@ def _render(record: Record, layout: JsonlLayout, notes: Mapping[str, Any]) -> st
         ]
     if record.spans is None and _reads_as_gold({**sentence.meta, **values}, layout):
         values["gold"] = None
+    if record.layers:
+        values[_LAYERS] = {name: _work(record, name, layout) for name in record.layers}
     for key, value in sentence.meta.items():
-        if key in OUR_KEYS:
+        if key in OUR_KEYS or (key == _LAYERS and record.layers):
             raise BadInput(f"Sentence {sentence.id}: metadata may not be called {key!r}.")
         values[key] = value
     if keys:
@@ -356,6 +402,23 @@ def _render(record: Record, layout: JsonlLayout, notes: Mapping[str, Any]) -> st
             key: values[key] for key in [*(k for k in keys if k in values), *(k for k in values if k not in keys)]
         }
     return _dumps(values, layout.ensure_ascii, layout.item_separator, layout.key_separator)
+
+
+def _work(record: Record, name: str, layout: JsonlLayout) -> dict[str, Any]:
+    """Return what stands in a layer, people and times alone where its spans are the annotation itself."""
+    work = record.layers[name]
+    values: dict[str, Any] = {"by": work.by} if work.by else {}
+    if work.when is not None:
+        values["at"] = utc(work.when)
+    if values and name == record.layer:
+        return values
+    check_spans(record.sentence, work.spans)
+    proposed = [{"source": source, "score": score} for source, score in work.proposed] or [{}] * len(work.spans)
+    values["spans"] = [
+        _item(record.sentence, span, {"type": layout.outer_type(span.type)} | _entity(span), layout) | more
+        for span, more in sorted(zip(work.spans, proposed, strict=True), key=lambda each: each[0])
+    ]
+    return values
 
 
 def _reads_as_gold(values: Mapping[str, Any], layout: JsonlLayout) -> bool:
@@ -404,7 +467,9 @@ register(
         layout_type=JsonlLayout,
         notes_type=JsonlNotes,
         times=20,
+        options_type=JsonlOptions,
         holds_entities=True,
+        holds_layers=True,
         example='{"text": "Mara Vell sang .", "gold": [{"start": 0, "end": 9, "type": "person"}]}',
     )
 )

@@ -1,6 +1,7 @@
 """Label Studio: a JSON list of tasks, each a text with people's annotations and models' predictions.
 
-Offsets count code points in newer exports and UTF-16 units in older ones: the entities' own texts tell which.
+Offsets count code points in newer exports and UTF-16 units in older ones: the entities' own texts tell which. The
+resource of an entity is a note on its region (`meta.text`), which Label Studio shows and lets people edit.
 """
 
 from __future__ import annotations
@@ -17,8 +18,22 @@ from crossner_core.errors import InvalidConfig
 from crossner_core.formats.base import Format, InputFile, Layout, NamedFile, Parsed, register
 from crossner_core.formats.json_documents import document_name
 from crossner_core.formats.json_lists import list_items
+from crossner_core.formats.layers import (
+    GOLD,
+    SUGGESTIONS,
+    count_unsaid,
+    layer_names,
+    newest,
+    only_person,
+    people_of,
+    proposals,
+    utc,
+    with_works,
+    works_of,
+)
 from crossner_core.formats.source import Data, clip, refused
 from crossner_core.formats.standoff import (
+    Entity,
     Mark,
     StandoffOptions,
     Text,
@@ -30,6 +45,7 @@ from crossner_core.formats.standoff import (
     is_annotated,
     text_of,
 )
+from crossner_core.schema import is_entity
 
 _TAKE = ("annotations", "predictions")
 # A list of objects with keys that only its exports have.
@@ -45,6 +61,12 @@ class LabelStudioOptions(StandoffOptions):
     take: str = field(
         default="annotations",
         metadata={"doc": "Whose entities: people's, or predictions.", "choices": _TAKE},
+    )
+    annotator: str = field(
+        default="",
+        metadata={
+            "doc": "Whose annotations: a user's name, e-mail address or number; of predictions the model version."
+        },
     )
     text_key: str = field(default="", metadata={"doc": "Key of a task's data that holds the text. Default: text."})
 
@@ -69,17 +91,26 @@ class _Region:
     end: int
     text: str | None
     types: tuple[str, ...]
+    entity: str | None = None
 
 
 def read(files: Sequence[InputFile], options: LabelStudioOptions) -> Iterator[Parsed]:
-    """Read each task as a document. Of several annotations the ground truth counts, else the first that was kept."""
+    """Read each task as a document; of several annotations one.
+
+    It is the newest of the annotator asked for, else the ground truth, else the first that was kept; of predictions the
+    last.
+    """
     for name, data in files:
         stem = PurePosixPath(name).stem
         units = _counted_in_units(_tasks(data, name, options, counted=False), name)
         for text, regions, layout, place, losses, annotated in _tasks(data, name, options):
             offsets = Utf16.of(text)
             marks = [
-                Mark(((offsets.points(r.start), offsets.points(r.end)) if units else (r.start, r.end),), type)
+                Mark(
+                    ((offsets.points(r.start), offsets.points(r.end)) if units else (r.start, r.end),),
+                    type,
+                    entity=r.entity,
+                )
                 for r in regions
                 for type in r.types
             ]
@@ -111,14 +142,17 @@ def _task(task: Mapping[str, Any], number: int, name: str, options: LabelStudioO
     losses: Counter[str] = Counter()
     if data is task:  # the short export, JSON_MIN
         labels = task.get("label")
-        regions = [region for item in labels or () if (region := _region(item, item)) is not None]
+        regions = [region for item in labels or () if (region := _region(item, item, losses)) is not None]
         annotated = labels is not None
+        if annotated and options.annotator not in ("", str(task.get("annotator"))):
+            losses["annotations by others"] += 1
+            regions, annotated = [], False
     else:
-        results, annotated = _results(task, options.take, losses)
+        results, annotated = _results(task, options, losses)
         regions = []
         for item in results:
             value = item.get("value") if isinstance(item, dict) else None
-            region = _region(value, item) if isinstance(value, dict) else None
+            region = _region(value, item, losses) if isinstance(value, dict) else None
             if region is not None:
                 regions.append(region)
             else:
@@ -139,24 +173,40 @@ def _text(data: Mapping[str, Any], key: str) -> tuple[str, str | None]:
     return (texts[0], data[texts[0]]) if len(texts) == 1 else ("text", None)
 
 
-def _results(task: Mapping[str, Any], take: str, losses: Counter[str]) -> tuple[list[Any], bool]:
+def _results(task: Mapping[str, Any], options: LabelStudioOptions, losses: Counter[str]) -> tuple[list[Any], bool]:
     """Return the results that count and whether there are any; count the others by kind."""
     people = [entry for entry in task.get("annotations") or task.get("completions") or () if isinstance(entry, dict)]
     kept = [entry for entry in people if not entry.get("was_cancelled") and isinstance(entry.get("result"), list)]
     models = [entry for entry in task.get("predictions") or () if isinstance(entry, dict)]
     models = [entry for entry in models if isinstance(entry.get("result"), list)]
     losses["annotations that were cancelled"] += len(people) - len(kept)
-    if take == "predictions":
+    if options.take == "predictions":
+        of_model = [each for each in models if options.annotator in ("", str(each.get("model_version")))]
         losses["annotations by people"] += len(kept)
-        losses["predictions of other models"] += max(len(models) - 1, 0)
-        return (models[-1]["result"], True) if models else ([], False)
+        losses["predictions of other models"] += len(models) - bool(of_model)
+        return (of_model[-1]["result"], True) if of_model else ([], False)
+    if options.annotator:
+        best = max((each for each in kept if options.annotator in _names(each)), key=_time, default=None)
+    else:
+        best = next((each for each in kept if each.get("ground_truth")), kept[0] if kept else None)
     losses["predictions"] += len(models)
-    losses["annotations by others"] += max(len(kept) - 1, 0)
-    best = next((entry for entry in kept if entry.get("ground_truth")), kept[0] if kept else None)
+    losses["annotations by others"] += len(kept) - (best is not None)
     return (best["result"], True) if best is not None else ([], False)
 
 
-def _region(value: Mapping[str, Any], item: Mapping[str, Any]) -> _Region | None:
+def _names(annotation: Mapping[str, Any]) -> set[str]:
+    """Return what names the annotator of an annotation: number, e-mail address, user name."""
+    by = annotation.get("completed_by")
+    values = by.values() if isinstance(by, dict) else (by,)
+    user = str(annotation.get("created_username") or "")
+    return {str(value) for value in values if value is not None} | {user, user.rpartition(",")[0].strip()} - {""}
+
+
+def _time(annotation: Mapping[str, Any]) -> str:
+    return str(annotation.get("updated_at") or annotation.get("created_at") or "")
+
+
+def _region(value: Mapping[str, Any], item: Mapping[str, Any], losses: Counter[str]) -> _Region | None:
     types = next((value[key] for key in _LABELS if isinstance(value.get(key), list)), None)
     start, end, text = value.get("start"), value.get("end"), value.get("text")
     if (
@@ -166,7 +216,17 @@ def _region(value: Mapping[str, Any], item: Mapping[str, Any]) -> _Region | None
         or not all(isinstance(entry, str) for entry in types)
     ):
         return None
-    return _Region(start, end, text if isinstance(text, str) else None, tuple(types))
+    return _Region(start, end, text if isinstance(text, str) else None, tuple(types), _entity(item, losses))
+
+
+def _entity(item: Mapping[str, Any], losses: Counter[str]) -> str | None:
+    """Return the first resource among the notes of a region (`meta.text`), and count the other notes."""
+    meta = item.get("meta")
+    notes = meta.get("text") if isinstance(meta, dict) else None
+    notes = [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
+    entity = next(filter(is_entity, notes), None)
+    losses["notes on entities"] += len(notes) - (entity is not None)
+    return entity
 
 
 def _counted_in_units(tasks: Iterable[_Task], name: str) -> bool:
@@ -201,18 +261,62 @@ def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFi
         key = layout.text_key if isinstance(layout, LabelStudioLayout) else "text"
         id = layout.id if isinstance(layout, LabelStudioLayout) and layout.id is not None else number
         task: dict[str, Any] = {"id": id, "data": {key: text, "document": document.name}}
-        if is_annotated(document):
-            result = [
-                {
-                    "id": f"{number}-{place}", "from_name": "label", "to_name": "text", "type": "labels",
-                    "value": {"start": start, "end": end, "text": text[start:end], "labels": [type]},
-                }
-                for place, (start, end, type, _) in enumerate(entities_of(document, starts), 1)
-            ]  # fmt: skip
+        if layer_names(document):
+            task["annotations"] = list(_annotations(document, text, starts, number, losses))
+            task["predictions"] = _predictions(document, text, starts, number)
+        elif is_annotated(document):
+            result = _result(text, entities_of(document, starts), number)
             task["annotations"] = [{"result": result, "was_cancelled": False, "ground_truth": False}]
         count_links(document, losses)
         tasks.append(task)
     yield file_of(documents, ".json"), _dumped(tasks)
+
+
+def _result(text: str, entities: Iterable[Entity], number: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"{number}-{place}", "from_name": "label", "to_name": "text", "type": "labels",
+            "value": {"start": start, "end": end, "text": text[start:end], "labels": [type]},
+            **({"meta": {"text": [entity]}} if entity is not None else {}),
+        }
+        for place, (start, end, type, entity) in enumerate(entities, 1)
+    ]  # fmt: skip
+
+
+def _annotations(
+    document: Parsed, text: str, starts: Sequence[int], number: int, losses: Counter[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield an annotation for each person of a layer, and one for the gold, which is the ground truth.
+
+    Who did it is `created_username`: of people who are no users of its own, Label Studio refuses a `completed_by`.
+    """
+    for layer in (name for name in layer_names(document) if name != SUGGESTIONS):
+        for person in [None] if layer == GOLD else people_of(document, (layer,)):
+            works = works_of(document, (layer,), person)
+            count_unsaid(works, losses)
+            by, when = only_person(works, losses), newest(works, losses)
+            yield {
+                "result": _result(text, entities_of(with_works(document, works), starts), number),
+                "was_cancelled": False,
+                "ground_truth": layer == GOLD,
+                "layer": layer,
+                **({"created_at": utc(when), "updated_at": utc(when)} if when is not None else {}),
+                **({"created_username": by} if by else {}),
+            }
+
+
+def _predictions(document: Parsed, text: str, starts: Sequence[int], number: int) -> list[dict[str, Any]]:
+    """Return a prediction for each source of suggestions; its score is the mean of theirs."""
+    by_source: dict[str, list[tuple[Entity, float]]] = {}
+    for entity, source, score in proposals(document, starts):
+        by_source.setdefault(source, []).append((entity, score))
+    made = []
+    for source, proposed in by_source.items():
+        result = _result(text, [entity for entity, _ in proposed], number)
+        scores = [score for _, score in proposed]
+        result = [{**region, "score": score} for region, score in zip(result, scores, strict=True)]
+        made.append({"model_version": source, "score": sum(scores) / len(scores), "result": result})
+    return made
 
 
 def _dumped(tasks: Sequence[Mapping[str, Any]]) -> bytes:
@@ -230,6 +334,8 @@ register(
         options_type=LabelStudioOptions,
         layout_type=LabelStudioLayout,
         by_document=True,
+        holds_entities=True,
+        holds_layers=True,
         one_file=True,
         content=_CONTENT,
         example='[{"data": {"text": "Mara Vell sang."}, "annotations": [{"result": […]}]}]',

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from crossner_core.errors import BadInput
 from crossner_core.formats.base import Format, Layout, Parsed, register
 from crossner_core.formats.json_documents import Entities, offsets, reader, writer
+from crossner_core.formats.layers import (
+    GOLD,
+    SUGGESTIONS,
+    count_unsaid,
+    layer_names,
+    newest,
+    only_person,
+    people_of,
+    proposals,
+    with_works,
+    works_of,
+)
 from crossner_core.formats.standoff import StandoffOptions, entities_of, is_annotated
+
+
+@dataclass(frozen=True)
+class ProdigyOptions(StandoffOptions):
+    """How to read Prodigy's lines."""
+
+    annotator: str = field(
+        default="",
+        metadata={"doc": "Whose lines: an annotator's id or a session's. Default: of each text whose comes first."},
+    )
 
 
 @dataclass(frozen=True)
@@ -34,6 +56,32 @@ def _entities(values: Mapping[str, Any], losses: Counter[str]) -> Entities:
     kept = [item for item in spans if not (isinstance(item, dict) and item.get("answer") in ("reject", "ignore"))]
     losses["spans that were rejected"] += len(spans) - len(kept)
     return [offsets(item, "start", "end", "label", "span") for item in kept], True, places
+
+
+def _whose(values: Mapping[str, Any]) -> tuple[str, ...]:
+    names = (values.get("_annotator_id"), values.get("_session_id"))
+    return tuple(name for name in names if isinstance(name, str) and name)
+
+
+def _objects(document: Parsed, text: str, starts: list[int], losses: Counter[str]) -> Iterator[Mapping[str, Any]]:
+    """Yield a line, or with layers the gold, then one for each person of a layer, and one of suggestions to ignore."""
+    layers = sorted(layer_names(document), key=lambda name: name != GOLD)
+    for layer in (name for name in layers if name != SUGGESTIONS):
+        for person in [None] if layer == GOLD else people_of(document, (layer,)):
+            works = works_of(document, (layer,), person)
+            count_unsaid(works, losses)
+            by, when = only_person(works, losses), newest(works, losses)
+            session = f"{layer}-{by}" if by else layer
+            values = _line(with_works(document, works), text, starts)
+            values |= {"_annotator_id": by or session, "_session_id": session}
+            yield values | ({"_timestamp": int(when.timestamp())} if when is not None else {})
+    if SUGGESTIONS in layers:
+        values = _line(with_works(document, works_of(document, (SUGGESTIONS,))), text, starts)
+        for span, (_, source, score) in zip(values["spans"], proposals(document, starts), strict=True):
+            span |= {"source": source, "score": score}
+        yield values | {"answer": "ignore", "_annotator_id": SUGGESTIONS, "_session_id": SUGGESTIONS}
+    if not layers:
+        yield _line(document, text, starts)
 
 
 def _line(document: Parsed, text: str, starts: list[int]) -> dict[str, Any]:
@@ -60,11 +108,12 @@ register(
         "prodigy",
         "Prodigy JSON lines",
         (".jsonl",),
-        reader(ProdigyLayout, _entities),
-        writer(".jsonl", _line),
-        options_type=StandoffOptions,
+        reader(ProdigyLayout, _entities, _whose),
+        writer(".jsonl", _objects),
+        options_type=ProdigyOptions,
         layout_type=ProdigyLayout,
         by_document=True,
+        holds_layers=True,
         one_file=True,
         is_chosen=True,
         example='{"text": "Mara Vell sang.", "spans": [{"start": 0, "end": 9, "label": "person"}], "answer": "accept"}',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,6 +110,7 @@ class Source:
     left: int = 0
     problems_before: list[tuple[int, str]] = field(default_factory=list)
     count: int | None = None  # lines of the whole file, if this is a portion
+    losses: Counter[str] = field(default_factory=Counter)  # what the portion has and no record can carry, by kind
 
     def number(self, index: int) -> int:
         """Return the number of line `index` in the whole file, from 1."""

@@ -24,6 +24,8 @@ _PIECE = 2_000
 """Sentences of a piece of a document."""
 _HINT = "Name the format, and its option unfit=leave_out, to leave such entities out and count them."
 Range = tuple[int, int]
+Entity = tuple[int, int, str, str | None]
+"""Start, end, type in its file, resource."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def text_of(document: Parsed) -> tuple[str, list[int]]:
     return "".join([*parts, tail]), starts
 
 
-def entities_of(document: Parsed, starts: Sequence[int]) -> Iterator[tuple[int, int, str, str | None]]:
+def entities_of(document: Parsed, starts: Sequence[int]) -> Iterator[Entity]:
     """Yield the entities of a document as (start, end, type in its file, resource), in code points of its text."""
     for record, position in zip(document.sentences, starts, strict=True):
         for span in record.spans or ():

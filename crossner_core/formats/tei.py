@@ -1,4 +1,7 @@
-"""TEI: names marked within the text (`persName`, `placeName`, `orgName`, `rs`), nested or not; it is only read."""
+"""TEI: names marked within the text (`persName`, `placeName`, `orgName`, `rs`), nested or not; it is only read.
+
+A name's `ref` is its resource where it is an address.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from crossner_core.formats.base import Format, InputFile, Layout, NamedFile, Par
 from crossner_core.formats.source import refused
 from crossner_core.formats.standoff import Mark, StandoffOptions, Text, pieces_of, stem_of
 from crossner_core.formats.xml import elements
+from crossner_core.schema import is_entity
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -97,8 +101,11 @@ class _Reading:
         tag = _local(element)
         if tag in self.names:
             type = element.get("type", "") if tag in _TYPED else ""
-            self.marks.append(Mark(((start, self.size),), type or tag))
-            self.losses["references of names (ref, key)"] += bool(element.get("ref") or element.get("key"))
+            entity, *others = element.get("ref", "").split() or [""]
+            linked = entity if is_entity(entity) else None
+            self.marks.append(Mark(((start, self.size),), type or tag, entity=linked))
+            given = bool(element.get("key")) + bool(entity and linked is None) + len(others)
+            self.losses["references of names (ref, key)"] += given
         if tag == "s":
             self.sentences.append((start, self.size))
         if tag in _BLOCKS:
@@ -147,6 +154,7 @@ register(
         options_type=TeiOptions,
         layout_type=TeiLayout,
         by_document=True,
+        holds_entities=True,
         content=re.compile(rb"<(?:\w+:)?(?:TEI|teiCorpus|TEI\.2)\b"),
         example="<p><persName>Mara Vell</persName> sang in <placeName>Oslo</placeName>.</p>",
         bytes_per_second=200_000,

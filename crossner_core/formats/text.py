@@ -76,7 +76,7 @@ def text_format(
                     source.left = len(source.newline if layout.tail is None else layout.tail)
                 problems = tuple(Problem(name, line, reason) for line, reason in source.settled())
                 hint = source.advice() if source.is_last else ""
-                yield Parsed(name, id, tuple(records), problems, layout, hint=hint, more=not source.is_last)
+                yield Parsed(name, id, tuple(records), problems, layout, +source.losses, hint, more=not source.is_last)
 
     def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:
         for document in documents:

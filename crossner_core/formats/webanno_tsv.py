@@ -10,8 +10,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
-from crossner_core.formats.base import Format, InputFile, Layout, NamedFile, Parsed, Problem, register
+from crossner_core.formats.base import ENTITY_LINKS, Format, InputFile, Layout, NamedFile, Parsed, Problem, register
+from crossner_core.formats.layers import by_person
 from crossner_core.formats.source import Source, clip, refused
 from crossner_core.formats.standoff import (
     Mark,
@@ -22,10 +24,13 @@ from crossner_core.formats.standoff import (
     count_links,
     pieces_of,
     read_text,
+    resource,
     stem_of,
     text_of,
 )
 
+IDENTIFIER = "identifier"
+"""The feature of named entities that holds a resource's address."""
 NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
 OF_GRAMMAR = re.compile(r"de\.tudarmstadt\.ukp\.dkpro\.core\.api\.(segmentation|lexmorph|syntax|coref|semantics)\.")
 _HEADER = re.compile(r"#FORMAT=WebAnno TSV (\S+)")
@@ -69,12 +74,22 @@ class _Layer:
 
 
 @dataclass
+class _Entity:
+    """An annotation of the layer: its type, its cells, the line where it begins, and its identifier."""
+
+    type: str
+    cells: list[Range]
+    line: int
+    identifier: str
+
+
+@dataclass
 class _Table:
     """What stands in a file, in UTF-16 units: sentences (text, place), tokens, and cells by layer."""
 
     sentences: list[tuple[str, int]] = field(default_factory=list)
     tokens: list[Range] = field(default_factory=list)
-    entities: dict[tuple[int, str], tuple[str, list[Range], int]] = field(default_factory=dict)
+    entities: dict[tuple[int, str], _Entity] = field(default_factory=dict)
     others: Counter[str] = field(default_factory=Counter)
 
 
@@ -94,8 +109,13 @@ def read(files: Sequence[InputFile], options: LayerOptions) -> Iterator[Parsed]:
             return units.points(pair[0]), units.points(pair[1])
 
         marks = [
-            Mark((points((min(low for low, _ in cells), max(high for _, high in cells))),), type, line)
-            for type, cells, line in table.entities.values()
+            Mark(
+                (points((min(low for low, _ in each.cells), max(high for _, high in each.cells))),),
+                each.type,
+                each.line,
+                entity=resource(each.identifier, table.others),
+            )
+            for each in table.entities.values()
         ]
         stem = stem_of(name)
         held = Text(stem, text, [points(place) for place in places], [points(pair) for pair in table.tokens])
@@ -162,6 +182,7 @@ def _table(
     layer = next((candidate for candidate in layers if candidate.kind == "SP" and candidate.name == chosen[0]), None)
     others = [candidate for candidate in layers if candidate is not layer]
     column = layer.first + (layer.features.index(chosen[1]) if layer.features else 0) if layer else 0
+    names = layer.first + layer.features.index(IDENTIFIER) if layer and IDENTIFIER in layer.features else column
     counted: set[tuple[str, str]] = set()
     for index in range(first, len(source.lines)):
         line = source.lines[index]
@@ -189,8 +210,9 @@ def _table(
         if unit[3] is None:
             table.tokens.append(here)
         if layer is not None and column < len(cells):
-            for value in _STACK.split(cells[column]):
-                _add(table, value, here, index + 1, short_name(layer.name))
+            identifiers = _STACK.split(cells[names]) if column != names < len(cells) else []
+            for value, identifier in zip_longest(_STACK.split(cells[column]), identifiers, fillvalue=_NONE):
+                _add(table, value, identifier, here, index + 1, short_name(layer.name))
         for other in others:
             for value in _STACK.split(cells[other.first]) if other.first < len(cells) else ():
                 number = _NUMBER.search(value)
@@ -201,14 +223,15 @@ def _table(
     return table
 
 
-def _add(table: _Table, value: str, here: Range, line: int, nameless: str) -> None:
+def _add(table: _Table, value: str, identifier: str, here: Range, line: int, nameless: str) -> None:
     if value in (_NONE, ""):
         return
     number = _NUMBER.search(value)
-    bare = value[: number.start()] if number else value
+    bare, named = _NUMBER.sub("", value), _NUMBER.sub("", identifier)
     key = (int(number[1]), "") if number else (-line, str(len(table.entities)))
     type = nameless if bare == _NO_VALUE else _unescape(bare, _OF_VALUES)
-    table.entities.setdefault(key, (type, [], line))[1].append(here)
+    named = "" if named in (_NONE, _NO_VALUE) else _unescape(named, _OF_VALUES)
+    table.entities.setdefault(key, _Entity(type, [], line, named)).cells.append(here)
 
 
 def _text(sentences: Sequence[tuple[str, int]]) -> tuple[str, list[Range]]:
@@ -238,19 +261,19 @@ def _escape(text: str, table: Mapping[str, str]) -> str:
 
 
 def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:
-    """Write each document as a table of its own."""
-    for document in documents:
+    """Write each document as a table of its own, with layers one for each person."""
+    for document in by_person(documents, losses):
         count_links(document, losses)
         mark = "\ufeff" if document.layout.bom else ""
-        yield f"{document.name}.tsv", (mark + "\n".join(_lines(document)) + "\n").encode()
+        yield f"{document.name}.tsv", (mark + "\n".join(_lines(document, losses)) + "\n").encode()
 
 
-def _lines(document: Parsed) -> Iterator[str]:
+def _lines(document: Parsed, losses: Counter[str]) -> Iterator[str]:
     layout = document.layout
     layer = layout.layer if isinstance(layout, LayerLayout) and layout.layer else NAMED_ENTITY
     feature = layout.feature if isinstance(layout, LayerLayout) and layout.layer else "value"
-    features = "identifier|value" if layer == NAMED_ENTITY and feature == "value" else feature
-    yield from ("#FORMAT=WebAnno TSV 3.3", f"#T_SP={layer}|{features}", "")
+    has_identifier = layer == NAMED_ENTITY and feature == "value"
+    yield from ("#FORMAT=WebAnno TSV 3.3", f"#T_SP={layer}|{f'{IDENTIFIER}|' * has_identifier}{feature}", "")
     text, starts = text_of(document)
     units, stack = Utf16.of(text), 0
     for number, (record, start) in enumerate(zip(document.sentences, starts, strict=True), 1):
@@ -258,21 +281,21 @@ def _lines(document: Parsed) -> Iterator[str]:
         yield ""
         yield from (f"#Text={_escape(line, _OF_TEXT)}" for line in sentence.text.split("\n"))
         cells = [_NONE] * len(sentence.tokens)
+        names = [_NONE] * len(sentence.tokens)
         for span in record.spans or ():
             type = document.layout.outer_type(span.type)
             value = _NO_VALUE if not feature else _escape(type, _OF_VALUES)
+            name = _NO_VALUE if span.entity is None else _escape(span.entity, _OF_VALUES)
+            losses[ENTITY_LINKS] += span.entity is not None and not has_identifier
             several = span.end - span.start > 1
             stack += several
             for index in range(span.start, span.end):
-                cells[index] = value + (f"[{stack}]" if several else "")
-        for index, (token, cell) in enumerate(zip(sentence.tokens, cells, strict=True), 1):
+                cells[index], names[index] = (text + (f"[{stack}]" if several else "") for text in (value, name))
+        for index, (token, cell, name) in enumerate(zip(sentence.tokens, cells, names, strict=True), 1):
             place = f"{units.units(start + token.start)}-{units.units(start + token.end)}"
             form = _escape(sentence.text[token.start : token.end], _OF_TEXT)
-            before = ""
-            if "|" in features:
-                plain = _NUMBER.search(cell)
-                before = (_NONE if cell == _NONE else _NO_VALUE + (plain[0] if plain else "")) + "\t"
-            yield f"{number}-{index}\t{place}\t{form}\t{before}{cell}\t"
+            values = [name, cell] if has_identifier else [cell]
+            yield "\t".join([f"{number}-{index}", place, form, *values, ""])
 
 
 register(
@@ -285,6 +308,8 @@ register(
         options_type=LayerOptions,
         layout_type=LayerLayout,
         by_document=True,
+        holds_entities=True,
+        holds_layers=True,
         content=re.compile(rb"\A(?:\xef\xbb\xbf)?#FORMAT=WebAnno TSV "),
         example="#FORMAT=WebAnno TSV 3.3",
     )

@@ -303,6 +303,23 @@ def test_export_offers_what_there_is(screen: Open, store: Store, people: dict[st
     assert [one.proto.label for one in test.get("download_button")][1] == "Download the whole campaign (zip)"
 
 
+def test_export_asks_for_layers_beside_and_for_names(
+    screen: Open, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    builders.make_gold(store, people, campaign)
+    test = switch(screen("data", "res"), "data:view", "Export")
+    assert not [box for box in test.checkbox if box.key == "data:names"]
+    test.multiselect(key="data:besides:gold").set_value(["first", "suggestions"])
+    test.selectbox(key="data:out").set_value("conll")
+    assert "has no place for other layers" in words(healthy(test.run()))
+    press(test, "What would be left out?")
+    assert "6 people and times of sentences" not in words(test) and "6 sentences of the layer first" in words(test)
+    test.selectbox(key="data:out").set_value("label-studio")
+    healthy(test.run()).checkbox(key="data:names").check()
+    assert "which is personal data" in words(healthy(test.run()))
+    assert "has no place" not in words(test)
+
+
 def test_data_sets_are_made_from_uploads(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:
     test = switch(screen("data", "res"), "data:view", "Data sets")
     field(test, "Name").set_value("tiny")  # type: ignore[attr-defined]

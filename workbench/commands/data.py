@@ -107,6 +107,19 @@ def export(
     ] = "gold",
     split: Annotated[str | None, typer.Option(help="Export only this split. Default: all.")] = None,
     format: Annotated[str, typer.Option(help="Id of a format: jsonl, conll, plain, …")] = "jsonl",
+    besides: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Another layer in the same file, with people and times, where the format has a place; can be repeated."
+        ),
+    ] = None,
+    with_names: Annotated[
+        bool,
+        typer.Option(
+            "--with-names",
+            help="With --besides: people by their user names, which are personal data. Default: person-1, person-2, …",
+        ),
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
     ] = None,
@@ -119,13 +132,17 @@ def export(
     store, actor = common.PLACE.store, common.PLACE.actor
     if (campaign is None) == (dataset is None):
         common.refuse("Name either a --campaign or a --dataset to export.")
+    if (besides or with_names) and (dataset is not None or layer == "all"):
+        common.refuse("--besides and --with-names go with a layer of a campaign.")
     if dataset is not None:
         data = sets.export_dataset(store, actor, dataset, split or "train", format=format)
     elif layer == "all":
         data = archive.export_campaign(store, actor, common.find_campaign(str(campaign)).id)
     else:
         campaign_id = common.find_campaign(str(campaign)).id
-        written = exchange.export_files(store, actor, campaign_id, layer, format=format, split=split)
+        written = exchange.export_files(
+            store, actor, campaign_id, layer, format=format, split=split, besides=besides or (), with_names=with_names
+        )
         data = packed(written.files, format)
         if written.losses:
             typer.echo(f"{format} cannot hold {in_numbers(written.losses)}; they are left out.", err=True)

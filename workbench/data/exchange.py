@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypedDict, Unpack, cast
 
 from crossner_core.errors import BadInput, WorkbenchError
 from crossner_core.formats import file_bytes, make_document, read_files, write_files
@@ -22,7 +22,8 @@ from crossner_core.formats.base import (
 )
 from crossner_core.schema import FileLayout, LabelledSentence, Sentence, SentenceLayout
 from db import layer_rows
-from db.engine import Store
+from db.engine import Session, Store
+from db.tables import Campaign
 from workbench.accounts import audit
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
@@ -40,6 +41,15 @@ MOST_AT_ONCE = 1_000
 NONE = "none"
 ANNOTATIONS = (*campaign_sentences.ANNOTATIONS, NONE)
 Files = Sequence[tuple[str | None, bytes | Path]]
+
+
+class Asked(TypedDict, total=False):
+    """How to export a layer: see `export_files`."""
+
+    format: str
+    split: str | None
+    besides: Sequence[str]
+    with_names: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,29 +221,44 @@ def preview(
     )
 
 
-def export_layer(
-    store: Store, actor: Actor, campaign_id: int, which: str, *, format: str = "jsonl", split: str | None = None
-) -> bytes:
+def export_layer(store: Store, actor: Actor, campaign_id: int, which: str, **asked: Unpack[Asked]) -> bytes:
     """Return what `export_files` returns as one file: a zip if the format writes each document separately."""
-    files = export_files(store, actor, campaign_id, which, format=format, split=split).files
-    return packed(files, format)
+    return packed(export_files(store, actor, campaign_id, which, **asked).files, asked.get("format", "jsonl"))
 
 
 def export_files(
-    store: Store, actor: Actor, campaign_id: int, which: str, *, format: str = "jsonl", split: str | None = None
+    store: Store,
+    actor: Actor,
+    campaign_id: int,
+    which: str,
+    *,
+    format: str = "jsonl",
+    split: str | None = None,
+    besides: Sequence[str] = (),
+    with_names: bool = False,
 ) -> Written:
     """Return a layer (first, second, gold, suggestions), or all sentences with the gold there is, as files.
 
     If all of it came in one file of that format, it keeps that file's layout; a format that writes each document
-    separately restores each as it came. Raises BadInput if a layer is empty.
+    separately restores each as it came. Other layers stand `besides`, with people and times, where the format has a
+    place for them, else they are counted; people go as numbers unless `with_names`. Raises BadInput if the layer is
+    empty.
     """
     require(actor, *KEEPERS)
     chosen = get_format(format)
+    if with_names and not besides:
+        raise BadInput("User names go out with layers beside the one exported; choose some, or leave the names.")
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *KEEPERS)
         whole = campaign.name
-    rows = _everything(store, campaign_id) if which == "sentences" else _layer(store, actor, campaign_id, which)
-    records = [record for record, part in rows if split is None or part == split]
+        rows = _everything(session, campaign_id) if which == "sentences" else _layer(session, campaign, which)
+        if besides:
+            own = "gold" if which == "sentences" else which
+            names = [name for name in layers.LAYERS if name in (own, *besides)]
+            layers.check_names(besides)
+            works = layers.works_in(session, campaign, names, with_names=with_names)
+            rows = [(replace(row, layers=works.get(id, {}), layer=own), part, id) for row, part, id in rows]
+    records = [record for record, part, _ in rows if split is None or part == split]
     if not records:
         raise BadInput(
             f"There is nothing to export: the layer {which!r} has no sentence{f' in {split}' if split else ''}."
@@ -244,7 +269,8 @@ def export_files(
         documents.setdefault(name or whole, []).append(record)
     names = safe_paths(list(documents)) if chosen.by_document else list(documents)
     made = write_files([_to_write(*item, chosen.id) for item in zip(names, documents.values(), strict=True)], chosen.id)
-    details = {"format": chosen.id, "split": split, "sentences": len(records)}
+    details: dict[str, Any] = {"format": chosen.id, "split": split, "sentences": len(records)}
+    details |= {"besides": list(besides), "with_names": with_names} if besides else {}
     audit.record_alone(store, actor, "export_layer", ("layer", which), campaign_id, **details)
     return made
 
@@ -298,18 +324,17 @@ def suggest_new(store: Store, actor: Actor, campaign_id: int, endpoint: str | No
     return " ".join(report.problems)
 
 
-def _layer(store: Store, actor: Actor, campaign_id: int, which: str) -> Iterable[tuple[Record, str]]:
-    for item, split in layers.layer(store, actor, campaign_id, which):
-        yield Record(item.sentence, item.spans), split
+def _layer(session: Session, campaign: Campaign, which: str) -> list[tuple[Record, str, int]]:
+    rows = layers.rows_in(session, campaign, which)
+    return [(Record(item.sentence, item.spans), split, id) for id, item, split in rows]
 
 
-def _everything(store: Store, campaign_id: int) -> list[tuple[Record, str]]:
-    """Return all sentences in import order, with gold where they have it."""
-    with store.read() as session:
-        gold = {item.sentence_id: item.labelled.spans for item in layers.gold(session, campaign_id)}
-        links = layer_rows.links(session, campaign_id)
-        rows = sorted(layer_rows.sentences(session, campaign_id), key=lambda row: row.id)
-        return [(Record(sentence_of(row, links.get(row.id, ())), gold.get(row.id)), row.split) for row in rows]
+def _everything(session: Session, campaign_id: int) -> list[tuple[Record, str, int]]:
+    """Return all sentences in import order, with gold where they have it, their splits and ids."""
+    gold = {item.sentence_id: item.labelled.spans for item in layers.gold(session, campaign_id)}
+    links = layer_rows.links(session, campaign_id)
+    rows = sorted(layer_rows.sentences(session, campaign_id), key=lambda row: row.id)
+    return [(Record(sentence_of(row, links.get(row.id, ())), gold.get(row.id)), row.split, row.id) for row in rows]
 
 
 def _file_of(record: Record) -> FileLayout | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from crossner_core.errors import NotFound
+from crossner_core.formats.base import Work
 from crossner_core.schema import LabelledSentence
-from db import label_review_rows, layer_rows
+from db import archive_rows, label_review_rows, layer_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from workbench.accounts.access import enter
@@ -56,34 +58,73 @@ def layer(store: Store, actor: Actor, campaign_id: int, which: str) -> list[tupl
     been pre-annotated (by gazetteer or model) are left out. For experts, researchers and admins.
     """
     require(actor, *OVERSEERS)
-    if which not in LAYERS:
-        raise NotFound(f"There is no layer {which!r}; layers are {', '.join(LAYERS)}.")
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
-        if which == "gold":
-            return [(item.labelled, item.split) for item in gold(session, campaign_id)]
-        if which == "suggestions":
-            return _suggested(session, campaign)
-        links = layer_rows.links(session, campaign_id)
-        items = []
-        for row, annotation in layer_rows.submitted(session, campaign_id, _STAGE[which]):
-            sentence = sentence_of(row, links.get(row.id, ()))
-            items.append((LabelledSentence(sentence, checked_spans(sentence, annotation.spans)), row.split))
-        return items
+        return [(labelled, split) for _, labelled, split in rows_in(session, campaign, which)]
 
 
-def version(store: Store, actor: Actor, campaign_id: int, which: str) -> str | None:
-    """Return a text that changes whenever a layer of people's work does, without reading its spans.
+def version(store: Store, actor: Actor, campaign_id: int, names: Sequence[str]) -> str | None:
+    """Return a text that changes whenever layers of people's work do, without reading their spans.
 
-    None for a layer that there is no such text of: suggestions are weighed anew as gold comes in.
+    None where one has no such text: suggestions are weighed anew as gold comes in.
     """
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        return f"{which} {layer_rows.marks_of_work(session, campaign_id, _STAGE[which])}" if which in _STAGE else None
+        if not _STAGE.keys() >= set(names):
+            return None
+        marks = [(name, layer_rows.marks_of_work(session, campaign_id, _STAGE[name])) for name in names]
+        return " ".join(f"{name} {mark}" for name, mark in marks)
 
 
-def _suggested(session: Session, campaign: Campaign) -> list[tuple[LabelledSentence, str]]:
+def rows_in(session: Session, campaign: Campaign, which: str) -> list[tuple[int, LabelledSentence, str]]:
+    """Return what `layer` does with the sentences' ids; the caller has authorised the actor."""
+    check_names((which,))
+    if which == "gold":
+        return [(item.sentence_id, item.labelled, item.split) for item in gold(session, campaign.id)]
+    if which == "suggestions":
+        return [(id, labelled, split) for id, labelled, split, _ in _suggested(session, campaign)]
+    links = layer_rows.links(session, campaign.id)
+    items = []
+    for row, annotation in layer_rows.submitted(session, campaign.id, _STAGE[which]):
+        sentence = sentence_of(row, links.get(row.id, ()))
+        items.append((row.id, LabelledSentence(sentence, checked_spans(sentence, annotation.spans)), row.split))
+    return items
+
+
+def works_in(
+    session: Session, campaign: Campaign, names: Sequence[str], *, with_names: bool
+) -> Mapping[int, Mapping[str, Work]]:
+    """Return what layers hold of each sentence, by its id: spans, who did it, and when.
+
+    People are called `person-ID`, ID being their account's number, or with names by their user names. What was
+    imported is nobody's. The caller has authorised the actor.
+    """
+    people = archive_rows.names(session) if with_names else {}
+    works: dict[int, dict[str, Work]] = {}
+    for name in names:
+        if name == "suggestions":
+            for id, labelled, _, proposed in _suggested(session, campaign):
+                works.setdefault(id, {})[name] = Work(labelled.spans, proposed=proposed)
+            continue
+        for row, annotation in layer_rows.submitted(session, campaign.id, _STAGE[name]):
+            by = people.get(annotation.user_id, f"person-{annotation.user_id}")
+            spans = checked_spans(sentence_of(row), annotation.spans)
+            when = annotation.submitted_at or annotation.updated_at
+            works.setdefault(row.id, {})[name] = Work(spans, "" if annotation.origin == "import" else by, when)
+    return works
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise NotFound for what is no layer."""
+    if unknown := next((name for name in names if name not in LAYERS), None):
+        raise NotFound(f"There is no layer {unknown!r}; layers are {', '.join(LAYERS)}.")
+
+
+def _suggested(
+    session: Session, campaign: Campaign
+) -> list[tuple[int, LabelledSentence, str, tuple[tuple[str, float], ...]]]:
+    """Return the sentences with suggestions, the best of those that overlap, and the source and score of each."""
     links, weights = layer_rows.links(session, campaign.id), weights_of(campaign)
     items = []
     suggestions = layer_rows.suggestions(session, campaign.id)
@@ -93,5 +134,6 @@ def _suggested(session: Session, campaign: Campaign) -> list[tuple[LabelledSente
             continue
         sentence = sentence_of(row, links.get(row.id, ()))
         best = best_suggestions((suggestion_of(suggestion) for suggestion in rows), weights)
-        items.append((LabelledSentence(sentence, tuple(suggestion.span for suggestion in best)), row.split))
+        labelled = LabelledSentence(sentence, tuple(suggestion.span for suggestion in best))
+        items.append((row.id, labelled, row.split, tuple((each.source, each.score) for each in best)))
     return items

@@ -31,6 +31,7 @@ from workbench.accounts.actors import Actor
 from workbench.campaigns.campaigns import CampaignView
 from workbench.data import archive, browsing, exchange, staging
 from workbench.data.exchange import ImportOutcome, Preview
+from workbench.data.layers import LAYERS
 from workbench.data.packing import in_numbers
 from workbench.http import uploads
 from workbench.jobs import queue
@@ -372,18 +373,20 @@ def export_view(actor: Actor, campaign: CampaignView) -> None:
             on_change=forget_problem,
         )
         split = st.segmented_control("Split", ["all", *campaign.splits], default="all", required=True, key="data:part")
+    besides, with_names = _ask_besides(which, format)
     part = None if split == "all" else split
     name = exchange.file_name(campaign.name, which if part is None else f"{which}-{part}", format)
+    asked = exchange.Asked(format=format, split=part, besides=besides, with_names=with_names)
     empty = not counts[which] or (part is not None and not campaign.splits[part])
     if st.button("What would be left out?", disabled=empty, help="Writes the files without keeping them, and counts."):
         with shell.shown_errors(), st.spinner("Writing …"):
-            written = exchange.export_files(shell.store(), actor, campaign.id, which, format=format, split=part)
+            written = exchange.export_files(shell.store(), actor, campaign.id, which, **asked)
             st.caption(f"Left out: {in_numbers(written.losses)}." if written.losses else "Nothing is left out.")
     lazy_download(
         f"Download {name}",
-        partial(exchange.export_layer, shell.store(), actor, campaign.id, which, format=format, split=part),
+        partial(exchange.export_layer, shell.store(), actor, campaign.id, which, **asked),
         file_name=name,
-        key=f"data:download:{which}:{format}:{split}",
+        key=f"data:download:{which}:{format}:{split}:{'+'.join(besides)}:{with_names}",
         type="primary",
         disabled=empty,
     )
@@ -395,6 +398,34 @@ def export_view(actor: Actor, campaign: CampaignView) -> None:
     download_campaign(actor, campaign)
     st.caption("Every layer, with who did what and when, the domain, settings, snapshots and scores; no passwords.")
     download_problem()
+
+
+def _ask_besides(which: str, format: str) -> tuple[list[str], bool]:
+    """Ask for the layers that stand beside the one exported, and whether people go by name."""
+    own = "gold" if which == "sentences" else which
+    besides = st.multiselect(
+        "With these layers beside it, with people and times",
+        [layer for layer in LAYERS if layer != own],
+        format_func=str.capitalize,
+        placeholder="None",
+        key=f"data:besides:{own}",
+        on_change=forget_problem,
+    )
+    if not besides:
+        return [], False
+    if not get_format(format).holds_layers:
+        st.caption(f"{_format_name(format)} has no place for other layers: they would be left out.")
+    with_names = st.checkbox(
+        "User names",
+        key="data:names",
+        help="Without, people are called person-1, person-2, … by the number of their account.",
+        on_change=forget_problem,
+    )
+    if with_names:
+        st.caption(
+            "The file then says who did what by name, which is personal data: give it only to those who need it."
+        )
+    return besides, with_names
 
 
 def _format_name(id_: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import BytesIO
 
 import pytest
@@ -24,7 +25,7 @@ def written(format: str) -> Written:
 
 
 def test_some_formats_hold_entities() -> None:
-    assert HOLDING == ["cas-json", "cas-xmi", "docbin", "jsonl"]
+    assert HOLDING == ["brat", "cas-json", "cas-xmi", "docbin", "gate", "jsonl", "label-studio", "webanno-tsv"]
 
 
 @pytest.mark.parametrize("format", HOLDING)
@@ -55,6 +56,45 @@ def test_spacy_and_cassis_see_them() -> None:
     ((_, data),) = written("cas-json").files
     named = load_cas_from_json(BytesIO(data)).select("de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity")
     assert [each.identifier for each in named] == ENTITIES
+
+
+def test_links_are_where_the_tools_look_for_them() -> None:
+    import json
+
+    files = {
+        format: b"".join(data for _, data in written(format).files).decode("utf-8", "replace") for format in HOLDING
+    }
+    assert "N1\tReference T1 DBpedia:Queen_(band)\tQueen\nN2\tReference T2 NIL:NIL\tThe Gulls\n" in files["brat"]
+    assert "N3\tReference T4 Wikidata:Q42\tBo Ek\n" in files["brat"]
+    assert "1-1\t0-5\tQueen\thttp://dbpedia.org/resource/Queen\\_(band)\tband\t\n" in files["webanno-tsv"]
+    assert "1-6\t24-26\tBo\thttp://www.wikidata.org/entity/Q42[2]\tperson[2]\t\n" in files["webanno-tsv"]
+    assert f'>inst</Name><Value className="java.lang.String">{QUEEN}</Value>' in files["gate"]
+    ((task,), notes) = json.loads(files["label-studio"]), [[QUEEN], [NIL], None, [OTHER]]
+    assert [each.get("meta", {}).get("text") for each in task["annotations"][0]["result"]] == notes
+
+
+@pytest.mark.parametrize(
+    ("name", "link"),
+    [("DBpedia:NIL", "http://dbpedia.org/resource/NIL"), ("NIL:NIL", NIL), ("URI:https://a.b/c", "https://a.b/c")],
+)
+def test_brat_normalizations_are_addresses_or_counted(name: str, link: str) -> None:
+    lines = f"T1\tband 0 5\tQueen\nN1\tReference T1 {name}\tQueen\nN2\tReference T1 Wikipedia:42\tQueen\n"
+    lines += "N3\tReference T9 Wikidata:Q1\tnobody\n"
+    (document,) = read_files([("a.txt", b"Queen sang."), ("a.ann", lines.encode())])
+    assert [span.entity for record in document.sentences for span in record.spans or ()] == [link]
+    assert document.losses == {"normalizations": 2}
+    (document,) = read_files([("a.txt", b"Queen sang."), ("a.ann", lines.replace(name, "Wikipedia:42").encode())])
+    assert document.losses == {"normalizations": 3}
+
+
+def test_other_layers_of_webanno_have_no_place_for_links() -> None:
+    table = "#FORMAT=WebAnno TSV 3.3\n#T_SP=custom.Span|label\n\n\n#Text=Queen sang\n"
+    table += "1-1\t0-5\tQueen\tband\t\n1-2\t6-10\tsang\t_\t\n"
+    (document,) = read_files([("a.tsv", table.encode())])
+    (record,) = document.sentences
+    linked = replace(document, sentences=(replace(record, spans=(Span(0, 1, "band", QUEEN),)),))
+    made = write_files([linked], "webanno-tsv")
+    assert made.losses == {"links of entities to resources": 1} and made.files[0][1].decode() == table
 
 
 def test_identifiers_that_are_no_addresses_are_counted() -> None:

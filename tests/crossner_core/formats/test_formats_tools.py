@@ -19,7 +19,7 @@ from crossner_core.formats import make_document, read_bytes, read_files, write_f
 from crossner_core.formats.base import NamedFile, Parsed, format_ids, get_format, options_from_text, own_options
 from crossner_core.formats.brat import BratLayout, BratOptions
 from crossner_core.formats.standoff import Mark, Text, Utf16, document_of, text_of
-from crossner_core.schema import FileLayout, Span
+from crossner_core.schema import NIL, FileLayout, Span
 
 OF_TOOLS = [id for id in format_ids() if id not in ("conll", "jsonl", "plain", "tei")]
 WHOLE = ("brat", "cas-xmi", "cas-json", "label-studio", "doccano", "prodigy", "docbin", "gate")
@@ -31,13 +31,22 @@ LETTERS = [
 ]  # fmt: skip
 
 
+ENTITIES = [
+    None,
+    NIL,
+    "http://dbpedia.org/resource/A_b_(*)",
+    "http://www.wikidata.org/entity/Q1",
+    "https://a.org/?b[1]|c;&d",
+]
+
+
 @st.composite
 def texts(draw: st.DrawFn) -> tuple[str, list[Mark]]:
     """A text of any letters with flat entities at any places."""
     text = "".join(draw(st.lists(st.sampled_from(LETTERS), min_size=1, max_size=40))) + "x"
     edges = sorted(draw(st.sets(st.integers(0, len(text)), max_size=8)))
     marks = [
-        Mark(((start, end),), draw(st.sampled_from(["person", "Org|2", "a_b"])))
+        Mark(((start, end),), draw(st.sampled_from(["person", "Org|2", "a_b"])), entity=draw(st.sampled_from(ENTITIES)))
         for start, end in list(pairwise(edges))[::2]
         if text[start:end].strip()
     ]
@@ -52,6 +61,11 @@ def entities(parsed: Sequence[Parsed]) -> list[tuple[str, str]]:
         for record in document.sentences
         for span in record.spans or ()
     ]
+
+
+def resources(parsed: Sequence[Parsed]) -> list[str | None]:
+    """The resources of the entities of documents, in order."""
+    return [span.entity for one in parsed for record in one.sentences for span in record.spans or ()]
 
 
 def written(parsed: Sequence[Parsed], format: str) -> list[NamedFile]:
@@ -79,6 +93,8 @@ def test_any_document_comes_back(format: str, drawn: tuple[str, list[Mark]]) -> 
     if format == "conllu":  # no | in a value
         wanted = [(surface, type.replace("|", "_")) for surface, type in wanted]
     assert entities(again) == wanted
+    if get_format(format).holds_entities:
+        assert resources(again) == resources([document])
     words = "".join("".join(record.sentence.text.split()) for record in document.sentences)
     assert "".join("".join(record.sentence.text.split()) for one in again for record in one.sentences) == words
     if format in WHOLE:
@@ -265,7 +281,8 @@ def test_gate_asks_which_set_and_names_nodes_that_are_missing() -> None:
 
 TEI = """<TEI xmlns="http://www.tei-c.org/ns/1.0"><teiHeader><title><persName>Not this</persName></title></teiHeader>
 <text><body><head>On <rs type="ship" ref="#f">the
-Fram</rs></head><p><persName>Ada <placeName>Oslo</placeName></persName>   came. <name>Bo</name>&#x1F469; left.</p>
+Fram</rs></head><p><persName key="a"
+ref="https://a.org/Ada #ada">Ada <placeName>Oslo</placeName></persName>   came. <name>Bo</name>&#x1F469; left.</p>
 </body></text></TEI>"""
 
 
@@ -273,7 +290,8 @@ def test_tei_marks_names_in_the_text_and_is_not_written() -> None:
     read = read_bytes(TEI.encode(), name="a.xml", format="tei", unfit="leave_out")
     assert [record.sentence.text for record in read.sentences] == ["On the Fram", "Ada Oslo came.", "Bo👩 left."]
     assert entities([read]) == [("theFram", "ship"), ("AdaOslo", "persName"), ("Bo", "name")]
-    assert read.losses == {"overlapping entities": 1, "references of names (ref, key)": 1}
+    assert read.losses == {"overlapping entities": 1, "references of names (ref, key)": 3}
+    assert resources([read]) == [None, "https://a.org/Ada", None]
     assert read_bytes(TEI.encode(), name="a.xml", unfit="leave_out").format == "tei"
     with pytest.raises(InvalidConfig, match="TEI is read only"):
         written([read], "tei")
@@ -421,6 +439,17 @@ def test_conllu_reads_brackets_and_tags_and_is_read_by_its_library() -> None:
         read_files([("a.conllu", b"1\tAda\tB-person\n\n")], "conllu")
 
 
+def test_conllu_counts_the_pages_that_entities_are_linked_to() -> None:
+    row, declared = (
+        "{}\t{}\t_\t_\t_\t_\t_\t_\t_\tEntity=({}-person-new-{})\n",
+        "# global.Entity = GRP-etype-infstat-identity\n",
+    )
+    lines = declared + row.format(1, "Ada", 1, "Ada_Lovelace") + row.format(2, "Bo", 2, "_")
+    (read,) = read_files([("a.conllu", f"{lines}\n".encode())])
+    assert entities([read]) == [("Ada", "person"), ("Bo", "person")]
+    assert read.losses == {"identities of entities (Wikipedia pages)": 1}
+
+
 def test_conll2003_has_four_columns_and_marks_documents() -> None:
     document = _brat("Ada won.", "T1\tperson 0 3\tAda")
     ((name, data),) = written([document], "conll2003")
@@ -468,4 +497,7 @@ def _row(id: str) -> str:
     found = "named by `--format`" if known.is_chosen else "content" if known.content else "suffix"
     documents = "one file" if known.one_file else "a file each" if known.by_document else "–"
     files = " ".join(f"`{name}`" for name in (*known.suffixes, *known.beside))
-    return f"| `{id}` | {known.title} | {files} | {found} | {'no' if known.no_writer else 'yes'} | {documents} |"
+    links = "yes" if known.holds_entities else "–"
+    layers = "yes" if known.holds_layers else "–"
+    written = "no" if known.no_writer else "yes"
+    return f"| `{id}` | {known.title} | {files} | {found} | {written} | {documents} | {links} | {layers} |"

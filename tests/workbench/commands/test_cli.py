@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -161,6 +162,13 @@ def test_cli_campaign_in_and_out(run: Run, tmp_path: Path) -> None:
         run("import", str(path), "-c", "Small", "--annotation", "gold")
     )
     assert ok(run("export", "-c", "Small", "--format", "conll")) == text
+    asked = ("export", "-c", "Small", "--besides", "first")
+    code, out, err = run(*asked, "--format", "conll", "--with-names")
+    assert (code, out) == (0, text) and "conll cannot hold 2 people and times of sentences" in err
+    task = json.loads(ok(run(*asked, "--format", "label-studio")))[0]
+    assert [each["layer"] for each in task["annotations"]] == ["gold"]
+    assert "User names go out with layers beside" in run("export", "-c", "Small", "--with-names")[2]
+    assert "--with-names go with a layer" in run(*asked, "--layer", "all")[2]
     assert "2" in ok(run("campaign", "list")) and "ann" in ok(run("campaign", "show", "1"))
     first = ok(run("snapshot", "-c", "Small"))
     assert "pool 2" in first and "already existed" in ok(run("snapshot", "-c", "Small"))

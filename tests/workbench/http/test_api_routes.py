@@ -78,6 +78,17 @@ def test_documents_of_several_files_come_in_together(api: Client, campaign: int)
     assert zipped.startswith(b"PK")
 
 
+def test_layers_go_out_beside_one_another(api: Client, store: Store, people: People, campaign: int) -> None:
+    make_gold(store, people, campaign)
+    besides = ("first", "second")
+    (task,) = json.loads(api.export(campaign, "gold", format="label-studio", besides=besides, with_names=True))
+    said = [(each["layer"], each["created_username"]) for each in task["annotations"]]
+    assert said == [("first", "ann1"), ("second", "ann2"), ("gold", "eva")]
+    assert b"ann1" not in api.export(campaign, "gold", format="label-studio", besides=besides)
+    problem = refused(api, "GET", f"/campaigns/{campaign}/layers/gold/export?besides=first,third")
+    assert problem.status == 404 and "no layer 'third'" in problem.detail
+
+
 def test_a_formats_own_options_are_those_of_the_format_that_is_named(api: Client, campaign: int) -> None:
     nested = b"T1\tmusicalartist 0 8\tAda Lott\nT2\tband 4 8\tLott\n"
     files = [("n.txt", b"Ada Lott sang."), ("n.ann", nested)]

@@ -237,6 +237,10 @@ class ExportAsked(Inputs):
     format: Name = "jsonl"
     """Id of the format; one that writes each document separately gives a zip."""
     split: Split | None = None
+    besides: Annotated[str, Field(max_length=100)] = ""
+    """Other layers in the same file, with people and times, separated by commas: `first,second,suggestions`."""
+    with_names: bool = False
+    """People by their user names, which are personal data; else by their numbers."""
 
 
 @route("GET", "/campaigns/{campaign}/sentences", scope="read", roles=EVERYONE, use=browsing.browse)
@@ -379,8 +383,18 @@ def count_layers(call: Call, inputs: OneCampaign) -> Layers:
     return Layers.model_validate(browsing.layer_counts(call.store, call.actor, inputs.campaign))
 
 
-def _version(call: Call, inputs: LayerAsked | ExportAsked) -> str | None:
-    return layers.version(call.store, call.actor, inputs.campaign, inputs.layer)
+def _version(call: Call, inputs: LayerAsked) -> str | None:
+    return layers.version(call.store, call.actor, inputs.campaign, (inputs.layer,))
+
+
+def _version_of_export(call: Call, inputs: ExportAsked) -> str | None:
+    if inputs.with_names:  # who was renamed changed nothing in a layer
+        return None
+    return layers.version(call.store, call.actor, inputs.campaign, (inputs.layer, *_besides(inputs)))
+
+
+def _besides(inputs: ExportAsked) -> list[str]:
+    return [name for name in inputs.besides.split(",") if name]
 
 
 @route(
@@ -419,13 +433,20 @@ def get_layer(call: Call, inputs: LayerAsked) -> Page[LabelledText]:
     roles=KEEPERS,
     use=(exchange.export_layer, layers.version),
     slots="long",
-    version=_version,
+    version=_version_of_export,
 )
 def export_layer(call: Call, inputs: ExportAsked) -> File:
     """Export a layer of a campaign, or all its sentences, as a file of any format."""
     name = get_campaign(call.store, call.actor, inputs.campaign).name
     data = exchange.export_layer(
-        call.store, call.actor, inputs.campaign, inputs.layer, format=inputs.format, split=inputs.split
+        call.store,
+        call.actor,
+        inputs.campaign,
+        inputs.layer,
+        format=inputs.format,
+        split=inputs.split,
+        besides=_besides(inputs),
+        with_names=inputs.with_names,
     )
     return File(exchange.file_name(name, inputs.layer, inputs.format), data)
 
