@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from starlette.testclient import TestClient
 
 from crossner_core.schema import Span
 from db.engine import Store
-from db.tables import SentenceRow, Task
+from db.tables import Annotation, SentenceRow, Task
 from tests.support.api import secret_of, settings_for
 from tests.support.builders import make_gold, make_person
 from workbench.accounts.access import enter
@@ -31,6 +32,7 @@ from workbench.reports.audit_trail import Asked
 from workbench.runs import adaptation
 
 People = dict[str, Actor]
+LATER = dt.datetime(2031, 1, 1, tzinfo=dt.UTC)
 
 
 @pytest.fixture
@@ -140,6 +142,18 @@ def test_tag_of_first_layer_changes_with_the_order_of_the_queue(server: TestClie
         session.execute(sa.update(SentenceRow).where(SentenceRow.id == 1).values(position=1e6))
     after = get(server, "/campaigns/1/layers/first", before.headers["etag"])
     assert after.status_code == 200 and after.content != before.content
+
+
+def test_tag_of_an_export_changes_with_the_layers_that_go_with_it(server: TestClient, store: Store) -> None:
+    alone, both = "/campaigns/1/layers/gold/export", "/campaigns/1/layers/gold/export?besides=first"
+    before = {path: get(server, path).headers["etag"] for path in (alone, both)}
+    named = get(server, f"{both}&with_names=true").headers["etag"]
+    with store.write() as session:
+        of_first = sa.select(Task.id).where(Task.stage == "annotate")
+        session.execute(sa.update(Annotation).where(Annotation.task_id.in_(of_first)).values(submitted_at=LATER))
+    assert get(server, alone, before[alone]).status_code == 304
+    assert get(server, both, before[both]).status_code == 200
+    assert not named.startswith("W/") and get(server, f"{both}&with_names=true", named).status_code == 200
 
 
 def test_layer_that_is_known_is_neither_read_nor_in_the_audit_trail(
