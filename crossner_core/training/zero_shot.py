@@ -36,10 +36,13 @@ UNIVERSAL: Mapping[str, Any] = {
 app = new_app()
 
 
-def for_types(predictor: Predictor, pretrained: Encoder, texts: Texts) -> Predictor:
+def for_types(
+    predictor: Predictor, pretrained: Encoder, texts: Texts, parents: Mapping[str, str] | None = None
+) -> Predictor:
     """Return a tagger for the types that `texts` describe, which shares the predictor's encoder.
 
-    A type that the predictor was trained on keeps the weights it has; any other is known by its texts alone.
+    A type that the predictor was trained on keeps the weights it has. Any other has those of the nearest of its
+    `parents` that was, where the recipe lets types inherit; else it is known by its texts alone.
     `pretrained` is the encoder that the tagger was trained from: it reads the texts, unless the tagger's own does.
     Raises InvalidConfig for another architecture, CheckpointMismatch for another encoder.
     """
@@ -59,7 +62,7 @@ def for_types(predictor: Predictor, pretrained: Encoder, texts: Texts) -> Predic
         )
     device = next(predictor.model.parameters()).device
     model = build_model(recipe, predictor.encoder, tuple(texts)).to(device)
-    model.copy_shared_tags(predictor.model)
+    model.copy_shared_tags(predictor.model, parents if recipe.inherit else None)
     reader = predictor.encoder if recipe.type_encoder == "own" else pretrained
     model.describe(replace(read_texts(recipe, reader, texts), batch=None))
     model.use_bf16 = predictor.model.use_bf16
@@ -126,9 +129,10 @@ def zero_shot(
 
     path = data.expanduser().resolve()
     corpus, out = read_corpus(path.name, path.parent), tuple(leave_out or ())
-    texts = {name: own for name, own in texts_of(load_domain(domain)).items() if name not in out}
+    read = load_domain(domain)
+    texts = {name: own for name, own in texts_of(read).items() if name not in out}
     known = load_tagger(tagger)
-    made = for_types(known, load_encoder(known.recipe.encoder), texts)
+    made = for_types(known, load_encoder(known.recipe.encoder), texts, read.parents)
     measured = measure(made, corpus.dev if dev else corpus.test, out)
     seen = set(known.meta["trained_types"])
     print(f"{'type':24} {'seen':5} {'F1':>6} {'gold':>6}")

@@ -80,7 +80,7 @@ def predictor_for(
 
     predictor, texts = load_tagger(folder), texts_of(domain)
     if predictor.recipe.reads_texts and (elsewhere or not knows(predictor, texts)):
-        return for_types(predictor, encoder(predictor.recipe.encoder), texts), ()
+        return for_types(predictor, encoder(predictor.recipe.encoder), texts, domain.parents), ()
     if elsewhere:
         raise CheckpointError(
             f"Run {run_id} is not of this campaign, and its architecture knows its own types alone; choose a run of "

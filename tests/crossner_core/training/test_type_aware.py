@@ -52,6 +52,16 @@ def test_types_of_other_names_are_found_by_what_they_mean(tagger: Predictor) -> 
     assert other != [[(start, end, kind) for start, end, kind in own if kind != "act"] for own in spans]
 
 
+def test_a_new_type_starts_from_its_parents_weights(tagger: Predictor) -> None:
+    texts = {"singer": TEXTS["person"], "band": TEXTS["band"]}
+    alone = zero_shot.for_types(tagger, tiny_encoder(), texts).model
+    child = zero_shot.for_types(tagger, tiny_encoder(), texts, {"singer": "person"}).model
+    assert isinstance(tagger.model, TypeAware) and isinstance(alone, TypeAware) and isinstance(child, TypeAware)
+    row, there = (model.tags.index(tag) for model, tag in ((child, "B-singer"), (tagger.model, "B-person")))
+    assert not alone.head.weight[row].any()
+    torch.testing.assert_close(child.head.weight[row], tagger.model.head.weight[there])
+
+
 def test_a_known_type_keeps_what_it_learnt(tagger: Predictor) -> None:
     same = zero_shot.for_types(tagger, tiny_encoder(), TEXTS)
     test = [item.sentence for item in ITEMS]
