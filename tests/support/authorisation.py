@@ -229,7 +229,7 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
         "task_id": ids["gold"], "text": "Ada", "token": "none", "token_id": 1,
         "user_id": actor.id, "user_ids": ids["users"],
         "search": Search(text="sang"), "type": "band", "hashes": (),
-        "values": {}, "config": {}, "which": "gold", "toml_text": OWN_DOMAIN,
+        "values": {}, "config": {}, "which": "gold", "names": ("gold",), "toml_text": OWN_DOMAIN,
     }  # fmt: skip
     own = SPECIAL.get(name, {})
     parameters = list(inspect.signature(function).parameters.values())[2:]
