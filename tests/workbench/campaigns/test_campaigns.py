@@ -191,6 +191,7 @@ ALLOWED = {
     "preannotate": {"researcher", "admin"}, "propose": {"researcher", "admin"},
     "add_model_suggestions": {"researcher", "admin"},
     "layer": {"expert", "researcher", "admin"},
+    "version": {"expert", "researcher", "admin"},
 }  # fmt: skip
 
 
@@ -211,6 +212,7 @@ def _call(function: Callable[..., Any], store: Store, actor: Actor, campaign: in
         "domain": load_domain("music"),
         "user_ids": (),
         "guidelines": {},
+        "names": ("gold",),
         "labelled": (),
         "outbox": {"client": "c", "events": []},
     }
