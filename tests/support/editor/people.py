@@ -172,7 +172,8 @@ class Editor:
         return int(re.findall(r"\d+", self.page.get_by_text(re.compile(r"^\d+ done, \d+ left$")).inner_text())[0])
 
     def sends(self) -> None:
-        """Press Enter and wait until the sentence is counted and saved."""
+        """Press Enter once there is a sentence, and wait until it is counted and saved."""
+        self.wait()
         before = self.counts()
         self.page.wait_for_timeout(SLIP_MS)
         self.page.keyboard.press("Enter")
