@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,8 @@ def test_doctor_shows_how_to_run_it_then_that_all_is_well(patient: Patient, monk
     assert "Nothing was examined yet" in words(screen) and screen.code[0].value == "workbench doctor"
     examine(patient.store, admin)
     screen = healthy(open_screen(monkeypatch, patient.store, "doctor", admin))
-    assert "All is well" in screen.success[0].value and "Examined 0 seconds ago" in screen.success[0].value
+    assert "All is well" in screen.success[0].value
+    assert re.search(r"Examined \d seconds? ago", screen.success[0].value)
     assert set(screen.dataframe[0].value["Result"]) == {"ok"} and not screen.expander
 
 

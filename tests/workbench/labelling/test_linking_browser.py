@@ -73,7 +73,7 @@ def test_two_keys_link_a_span_and_the_next_needs_one(app: App, campaign: int, ch
         wait(lambda: task_of(page) != task, "the end of the queue")
     with browser_of(chromium, app, "ann2") as context:
         page = open_screen(context, campaign, "check")
-        assert "Queen (band)" in page.locator(".focus-line").inner_text()
+        wait(lambda: "Queen (band)" in page.locator(".focus-line").inner_text(), "the link in the line below")
         page.keyboard.press("@")
         wait(lambda: "Queen (band)" in panel_of(page), "the candidates")
         page.keyboard.press("0")
