@@ -90,9 +90,8 @@ def run(recipe: Recipe, data: TrainingData, folder: Path, device: str, steps: in
         seen += 1
         return 0 < steps <= seen
 
-    with patch.object(
-        torch.cuda, "is_available", return_value=device == "cuda"
-    ):  # a device in the recipe is part of it
+    # A device in the recipe would make it another run, which does not go on from this one's state.
+    with patch.object(torch.cuda, "is_available", return_value=device == "cuda"):
         *_, last = train(recipe, data, checkpoint_dir=folder, should_stop=should_stop)
     assert last.result is not None
     return last.result

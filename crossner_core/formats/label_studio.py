@@ -18,19 +18,7 @@ from crossner_core.errors import InvalidConfig
 from crossner_core.formats.base import Format, InputFile, Layout, NamedFile, Parsed, register
 from crossner_core.formats.json_documents import document_name
 from crossner_core.formats.json_lists import list_items
-from crossner_core.formats.layers import (
-    GOLD,
-    SUGGESTIONS,
-    count_unsaid,
-    layer_names,
-    newest,
-    only_person,
-    people_of,
-    proposals,
-    utc,
-    with_works,
-    works_of,
-)
+from crossner_core.formats.layers import GOLD, layer_names, proposals, turns, utc
 from crossner_core.formats.source import Data, clip, refused
 from crossner_core.formats.standoff import (
     Entity,
@@ -290,19 +278,15 @@ def _annotations(
 
     Who did it is `created_username`: of people who are no users of its own, Label Studio refuses a `completed_by`.
     """
-    for layer in (name for name in layer_names(document) if name != SUGGESTIONS):
-        for person in [None] if layer == GOLD else people_of(document, (layer,)):
-            works = works_of(document, (layer,), person)
-            count_unsaid(works, losses)
-            by, when = only_person(works, losses), newest(works, losses)
-            yield {
-                "result": _result(text, entities_of(with_works(document, works), starts), number),
-                "was_cancelled": False,
-                "ground_truth": layer == GOLD,
-                "layer": layer,
-                **({"created_at": utc(when), "updated_at": utc(when)} if when is not None else {}),
-                **({"created_username": by} if by else {}),
-            }
+    for layer, done, by, when in turns(document, layer_names(document), losses):
+        yield {
+            "result": _result(text, entities_of(done, starts), number),
+            "was_cancelled": False,
+            "ground_truth": layer == GOLD,
+            "layer": layer,
+            **({"created_at": utc(when), "updated_at": utc(when)} if when is not None else {}),
+            **({"created_username": by} if by else {}),
+        }
 
 
 def _predictions(document: Parsed, text: str, starts: Sequence[int], number: int) -> list[dict[str, Any]]:

@@ -69,6 +69,20 @@ def newest(works: Sequence[Work | None], losses: Counter[str]) -> dt.datetime | 
     return latest
 
 
+def turns(
+    document: Parsed, names: Iterable[str], losses: Counter[str]
+) -> Iterator[tuple[str, Parsed, str, dt.datetime | None]]:
+    """Yield of each layer but suggestions the document as each person has it, the gold as all have, by whom and when.
+
+    What a file cannot say of single sentences is counted.
+    """
+    for name in (name for name in names if name != SUGGESTIONS):
+        for person in [None] if name == GOLD else people_of(document, (name,)):
+            works = works_of(document, (name,), person)
+            count_unsaid(works, losses)
+            yield name, with_works(document, works), only_person(works, losses), newest(works, losses)
+
+
 def utc(when: dt.datetime) -> str:
     """Return a time as text, to the second in UTC."""
     return when.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -10,18 +10,7 @@ from typing import Any
 from crossner_core.errors import BadInput
 from crossner_core.formats.base import Format, Layout, Parsed, register
 from crossner_core.formats.json_documents import Entities, offsets, reader, writer
-from crossner_core.formats.layers import (
-    GOLD,
-    SUGGESTIONS,
-    count_unsaid,
-    layer_names,
-    newest,
-    only_person,
-    people_of,
-    proposals,
-    with_works,
-    works_of,
-)
+from crossner_core.formats.layers import GOLD, SUGGESTIONS, layer_names, proposals, turns, with_works, works_of
 from crossner_core.formats.standoff import StandoffOptions, entities_of, is_annotated
 
 
@@ -66,15 +55,11 @@ def _whose(values: Mapping[str, Any]) -> tuple[str, ...]:
 def _objects(document: Parsed, text: str, starts: list[int], losses: Counter[str]) -> Iterator[Mapping[str, Any]]:
     """Yield a line, or with layers the gold, then one for each person of a layer, and one of suggestions to ignore."""
     layers = sorted(layer_names(document), key=lambda name: name != GOLD)
-    for layer in (name for name in layers if name != SUGGESTIONS):
-        for person in [None] if layer == GOLD else people_of(document, (layer,)):
-            works = works_of(document, (layer,), person)
-            count_unsaid(works, losses)
-            by, when = only_person(works, losses), newest(works, losses)
-            session = f"{layer}-{by}" if by else layer
-            values = _line(with_works(document, works), text, starts)
-            values |= {"_annotator_id": by or session, "_session_id": session}
-            yield values | ({"_timestamp": int(when.timestamp())} if when is not None else {})
+    for layer, done, by, when in turns(document, layers, losses):
+        session = f"{layer}-{by}" if by else layer
+        values = _line(done, text, starts)
+        values |= {"_annotator_id": by or session, "_session_id": session}
+        yield values | ({"_timestamp": int(when.timestamp())} if when is not None else {})
     if SUGGESTIONS in layers:
         values = _line(with_works(document, works_of(document, (SUGGESTIONS,))), text, starts)
         for span, (_, source, score) in zip(values["spans"], proposals(document, starts), strict=True):
