@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -79,6 +80,17 @@ def _go_on(app: App, campaign: int) -> None:
         assert tab.do("skip", again, [], reason=HOSTILE).rejections == []
 
 
+def _open_all(page: Any) -> bool:
+    """Click every closed part once, from below; return True once none is closed. A redraw may close one again."""
+    from playwright.sync_api import TimeoutError as TooLate
+
+    closed = page.locator("details:not([open]) > summary").locator("visible=true")
+    for place in reversed(range(closed.count())):
+        with contextlib.suppress(TooLate):  # redrawn, or open by now
+            closed.nth(place).click(timeout=1_000)
+    return closed.count() == 0
+
+
 @pytest.mark.browser
 @pytest.mark.slow
 @pytest.mark.timeout(180)
@@ -93,8 +105,7 @@ def test_hostile_text_stays_text(app: App, hostile: int, chromium: Any, name: st
             page.wait_for_selector('[data-testid="stMain"] [data-testid="stHeading"]', timeout=30_000)
             wait(lambda: page.locator('[data-testid="stStatusWidget"]').count() == 0, "the screen to be drawn")
             page.wait_for_timeout(400)
-            for opener in page.locator("details:not([open]) summary").locator("visible=true").all()[::-1]:
-                opener.click()
+            wait(lambda: _open_all(page), "every part of the screen to be open")
             found += [f"{screen}: {what}" for what, selector in TRACES.items() if page.locator(selector).count()]
             found += [f"{screen}: {script}" for script in (RAN, TOO_WIDE) if page.evaluate(script)]
     assert found == []
