@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -56,7 +57,7 @@ def write_model(predictor: Predictor, folder: Path, about: About, *, single: boo
     write_tokenizer(predictor, folder / decoder.TOKENIZER)
     labels = label_predictor(predictor)
     if labels is not None:
-        weights = {name: value.detach().cpu().numpy() for name, value in labels.state_dict().items()}
+        weights: dict[str, Any] = {name: value.detach().cpu().numpy() for name, value in labels.weights().items()}
         np.savez(folder / decoder.WEIGHTS, **weights)
     path = folder / decoder.MODEL
     _export(predictor, path, len(settings["tags"]), only_vectors=labels is not None)

@@ -12,9 +12,10 @@ from crossner_core.encoders.base import TRANSFORMER, Encoder
 from crossner_core.encoders.transformer import PROBE, quiet
 from crossner_core.errors import InvalidConfig
 from crossner_core.exports import decoder
-from crossner_core.exports.base import About, described, is_plain
+from crossner_core.exports.base import About, described
 from crossner_core.models._label_predictor import LabelPredictor
 from crossner_core.models.heads import head_tags
+from crossner_core.models.label_aware import LabelAware
 from crossner_core.schema import Sentence, sentence_from_words
 from crossner_core.tokenize import word_pattern
 from crossner_core.training.predictor import Predictor
@@ -73,8 +74,7 @@ def settings_of(predictor: Predictor, about: About) -> dict[str, Any]:
 
 def label_predictor(predictor: Predictor) -> LabelPredictor | None:
     """Return the part of a model that reads the tags before a token; None if there is none, or it is switched off."""
-    part = getattr(predictor.model, "predictor", None)
-    return part if isinstance(part, LabelPredictor) and not is_plain(predictor.recipe) else None
+    return predictor.model.label_reader() if isinstance(predictor.model, LabelAware) else None
 
 
 def write_tokenizer(predictor: Predictor, path: Path) -> None:

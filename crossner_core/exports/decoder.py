@@ -301,7 +301,16 @@ class _Labels:
             query = self.context_scale * self._linear("to_labels", np.concatenate(parts, -1))  # (B, s)
             weights = _softmax(np.einsum("bs,bvs->bv", query, states))
             parts.append(np.einsum("bv,bvs->bs", weights, states))
-        return self._linear("head", np.concatenate(parts, -1))
+        whole = np.concatenate(parts, -1)
+        return self._linear("head", whole) + (self._by_text(whole) if "texts" in self.weights else 0.0)
+
+    def _by_text(self, given: Array) -> Array:
+        """Return what the texts of the types add to the tag scores: (B, K), nothing to that of O."""
+        texts = self.weights["texts"]  # (T, H)
+        sides = self._linear("token_side", given).reshape(len(given), 2, -1)  # (B, 2, H): of B- and of I-
+        lengths = np.maximum(np.linalg.norm(sides, axis=-1, keepdims=True), 1e-12)
+        products = (sides / lengths) @ texts.T * self.weights["scale"][:, None] + self.weights["bias"][:, None]
+        return np.pad(products.transpose(0, 2, 1).reshape(len(given), -1), ((0, 0), (1, 0)))
 
     def _linear(self, name: str, given: Array) -> Array:
         return given @ self.weights[f"{name}.weight"].T + self.weights[f"{name}.bias"]

@@ -129,6 +129,7 @@ register(
             "crf": "its transitions between tags are no part of AutoModelForTokenClassification.",
             "label_aware": "it reads the tags before each token, which AutoModelForTokenClassification does not.",
             "type_aware": "it compares directions (a cosine), and no linear layer gives the same scores.",
+            "type_label_aware": "it reads the tags before each token, and compares directions (a cosine).",
         },
     )
 )

@@ -121,6 +121,10 @@ class LabelPredictor(nn.Module):
         """Return the embeddings of all tags and, last, of a dropped tag: (K + 1, d2)."""
         return torch.cat([self.labels.weight, self.labels.weight.new_zeros(1, self.size)])
 
+    def weights(self) -> dict[str, Tensor]:
+        """Return by name what its scores depend on."""
+        return dict(self.state_dict())
+
     def token_scores(self, vectors: Vectors, at: int, states: Tensor | None) -> Tensor:
         """Return the scores (n, K) of the tokens at one position, given the states of the preceding tags."""
         token, found = vectors.tokens[:, at : at + 1], None  # (n, 1, H)

@@ -29,10 +29,12 @@ class LabelAware(TokenTagger):
     preceding window, decoding only uses what IOB2 allows after its last tag.
     """
 
+    predictor_type = LabelPredictor
+
     def __init__(self, encoder: Encoder, tags: Sequence[str], options: LabelAwareOptions) -> None:
         super().__init__(encoder, tags)
         self.options = options
-        self.predictor = LabelPredictor(
+        self.predictor = self.predictor_type(
             encoder.hidden_size,
             len(self.tags),
             options.label_size,
@@ -57,6 +59,10 @@ class LabelAware(TokenTagger):
     def decode_tags(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
         """Return greedily chosen tags, and the tag scores at each token given the preceding tags."""
         return self._greedy(self._vectors(batch), allowed, batch.before)
+
+    def label_reader(self) -> LabelPredictor | None:
+        """Return the part that reads the tags before a token; None if its label parts are off."""
+        return self.predictor if self.predictor.background or self.predictor.context else None
 
     def tag_rows(self) -> dict[str, Tensor]:
         """Label embeddings and head, under their names here: a plain tagger's head does not match."""

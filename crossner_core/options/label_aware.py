@@ -9,7 +9,7 @@ from crossner_core.options.tagger import TaggerOptions
 
 TITLE = "LANER (label-aware tagger)"
 
-_ONLY = {"architecture": ("label_aware",)}
+_ONLY = {"architecture": ("label_aware", "type_label_aware")}
 # Both parts that read labels are off.
 _NO_LABELS = ({"label_background": (False,), "label_context": (False,)},)
 

@@ -18,7 +18,7 @@ class TaggerOptions:
         "Label smoothing: share of the gold tag's weight in the loss that is spread over all tags.",
         min=0.0,
         max=0.9,
-        only={"architecture": ("tagger", "label_aware", "type_aware")},
+        only={"architecture": ("tagger", "label_aware", "type_aware", "type_label_aware")},
         later=True,
     )
     dropout: float = option(0.1, "Dropout before the head.", min=0.0, max=0.9)

@@ -9,7 +9,7 @@ from crossner_core.options.tagger import TaggerOptions
 
 TITLE = "Type-aware tagger (reads descriptions)"
 
-_ONLY = {"architecture": ("type_aware",)}
+_ONLY = {"architecture": ("type_aware", "type_label_aware")}
 
 
 @dataclass(frozen=True)

@@ -169,8 +169,8 @@ def test_help_of_a_run_groups_its_flags(capfd: pytest.CaptureFixture[str]) -> No
     said = capfd.readouterr().out
     heads = [line for line in said.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert heads[:3] == ["Options:", "Recipe: model:", "Recipe: training on the target:"]
-    assert "Only with architecture label_aware:" in heads
-    own = said.split("Only with architecture label_aware:")[1].split(":\n")[0]
+    assert "Only with architecture label_aware or type_label_aware:" in heads
+    own = said.split("Only with architecture label_aware or type_label_aware:")[1].split(":\n")[0]
     assert "--label-size" in own and "--batch-size" not in own
     assert all(f"--{spec.name.replace('_', '-')} " in said for spec in fields(Recipe))
 

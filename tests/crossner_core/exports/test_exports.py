@@ -102,6 +102,8 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("label_aware", {"label_context": False}),
     ("label_aware", {"label_bilstm": False, "label_background_over": "subwords", "label_context_scaled": True}),
     ("label_aware", {"label_background": False, "label_context": False}),
+    ("type_label_aware", {"label_background": False, "label_context": False}),
+    ("type_label_aware", {"type_rows": False, "label_bilstm": False}),
 ]
 
 
@@ -215,7 +217,7 @@ def test_targets_are_listed_without_loading_a_library() -> None:
     assert EXPORTS.ids() == ("huggingface", "onnx", "spacy")
 
 
-@pytest.mark.parametrize("architecture", ["crf", "label_aware", "type_aware"])
+@pytest.mark.parametrize("architecture", ["crf", "label_aware", "type_aware", "type_label_aware"])
 def test_huggingface_refuses_what_is_no_linear_layer(architecture: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidConfig, match=f"{architecture}.*Export to onnx, spacy instead"):
         export_tagger(predictor(architecture), tmp_path / "out", "huggingface", ABOUT)
