@@ -5,6 +5,9 @@ learned as in a campaign, from gold of sentences with suggestions: those of the 
 --out and not trained again.
 
     python -m benchmarks.calibration --data ../shared/data/ner --slice ../shared/data/dbpedia/slice --out FOLDER
+
+With --tagger, a type-aware tagger suggests instead, without a label of the domain (so --domains is one that was no
+source of it), calibrated on dev of another domain: the state of a campaign on its first day.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from crossner_core.schema import LabelledSentence, Suggestion
 DOMAINS = ("music", "ai", "politics")
 BAR = 0.05
 FOLDS = 5
+GOLD, DRAWS = (5, 10, 25, 50, 100), 5
 THRESHOLDS = tuple(step / 20 for step in range(0, 15))
 # Keystrokes per span: marked by hand (jump, two hints, type), accepted, dropped, taken from a hint (Tab, Space).
 BY_HAND, ACCEPT, DROP, TAKE_HINT = 4, 1, 1, 2
@@ -64,6 +68,8 @@ class Cell:
 def main() -> int:
     """Train what is missing, measure, print; return 0 if every error on test is within the bar."""
     options = _options()
+    if options.tagger:
+        return first_day(options)
     with tempfile.TemporaryDirectory() as folder:
         gazetteer: Source = build(options.slice, options.ontology, Path(folder) / "slice")
         cells = [measure(options, domain, seed, gazetteer) for domain in options.domains for seed in options.seeds]
@@ -104,6 +110,42 @@ def measure(options: argparse.Namespace, domain: str, seed: int, gazetteer: Sour
     )
     print(f"  {domain} {seed}: F1 {100 * cell.f1:.2f}, error {cell.calibrated.error:.3f}, {weights.groups}", flush=True)
     return cell
+
+
+def first_day(options: argparse.Namespace) -> int:
+    """Print the errors of suggestions on test before, and after, the first sentences with gold."""
+    from crossner_core.calibration.model_scores import calibrate
+    from crossner_core.encoders.loading import load_encoder
+    from crossner_core.training.predictor import load_tagger
+    from crossner_core.training.zero_shot import open_domain
+
+    known, out = load_tagger(options.tagger), ("misc",)
+    encoder = load_encoder(known.recipe.encoder)
+    other, elsewhere = open_domain(known, encoder, options.data / options.calibrate_on, options.calibrate_on, out)
+    calibrate(other, elsewhere.dev)
+    with tempfile.TemporaryDirectory() as folder:
+        gazetteer: Source = build(options.slice, options.ontology, Path(folder) / "slice")
+        for domain in options.domains:
+            predictor, corpus = open_domain(known, encoder, options.data / domain, domain, out)
+            predictor.calibrate(other.calibration)
+            suggested = known_of(predictor, Preannotator([gazetteer], load_domain(domain)), corpus.test)
+            test = [([each for each in given if each.type not in out], gold) for given, gold in suggested]
+            alone = [([each for each in given if each.source.startswith("model:")], gold) for given, gold in test]
+            print(
+                f"{domain}: tagger alone {_reliability(alone, SourceWeights()).error:.3f}, together with the gazetteer:"
+            )
+            print(f"  before gold {_reliability(test, SourceWeights()).error:.3f}")
+            for size in GOLD:
+                errors = [_after(test, size, seed) for seed in range(DRAWS)]
+                print(f"  after {size} sentences with gold {np.mean(errors):.3f} ± {np.std(errors, ddof=1):.3f}")
+    return 0
+
+
+def _after(known: Known, size: int, seed: int) -> float:
+    """Return the error on other sentences once weights are learnt from some, which the seed draws."""
+    order = np.random.default_rng(seed).permutation(len(known))
+    taught, others = ([known[place] for place in part] for part in (order[:size], order[size:]))
+    return _reliability(others, learn(taught)).error
 
 
 def trained(folder: Path, corpus: Corpus, domain: str, values: Mapping[str, Any]) -> Any:
@@ -204,6 +246,8 @@ def _options() -> argparse.Namespace:
     add_places(parser)
     parser.add_argument("--seeds", type=int, nargs="+", default=[555])
     parser.add_argument("--recipe", type=json.loads, default={}, help="JSON object of recipe fields to change")
+    parser.add_argument("--tagger", type=Path, help="folder of a type-aware tagger to measure without a label")
+    parser.add_argument("--calibrate-on", default="ai", help="domain whose dev calibrates it")
     parser.add_argument("--report", type=Path, help="also write the section into this page")
     options = parser.parse_args()
     settle_places(options)

@@ -18,6 +18,7 @@ from crossner_core.training.recipe import SOURCE_ONLY
 if TYPE_CHECKING:
     from crossner_core.encoders.base import Encoder
     from crossner_core.evaluation.scores import Scores
+    from crossner_core.experiments.corpora import Corpus
     from crossner_core.training.descriptions import Texts
     from crossner_core.training.predictor import Predictor
 
@@ -87,8 +88,8 @@ class ZeroShot:
     spans: int
 
 
-def measure(predictor: Predictor, items: Sequence[LabelledSentence], leave_out: Sequence[str] = ()) -> ZeroShot:
-    """Score a tagger on labelled sentences; types that are left out count neither in gold nor in what it finds."""
+def measure(predictor: Predictor, items: Sequence[LabelledSentence]) -> ZeroShot:
+    """Score a tagger on labelled sentences of its types."""
     import numpy as np
 
     from crossner_core.calibration.reliability import reliability
@@ -98,15 +99,31 @@ def measure(predictor: Predictor, items: Sequence[LabelledSentence], leave_out: 
     predicted = predictor.predict([item.sentence for item in items])
     gold, tags, chances, right = [], [], [], []
     for item, suggestions in zip(items, predicted, strict=True):
-        size, wanted = len(item.sentence.tokens), [span for span in item.spans if span.type not in leave_out]
-        kept = [each for each in suggestions if each.type not in leave_out]
-        gold.append(tags_from_spans(wanted, size))
-        tags.append(tags_from_spans([each.span for each in kept], size))
-        chances += [each.score for each in kept]
-        right += [each.span in set(wanted) for each in kept]
-    types = tuple(name for name in predictor.types if name not in leave_out)
+        size = len(item.sentence.tokens)
+        gold.append(tags_from_spans(item.spans, size))
+        tags.append(tags_from_spans([each.span for each in suggestions], size))
+        chances += [each.score for each in suggestions]
+        right += [each.span in set(item.spans) for each in suggestions]
     error = reliability(np.array(chances), np.array(right, dtype=bool)).error if chances else 0.0
-    return ZeroShot(score_tags(gold, tags, types), error, len(chances))
+    return ZeroShot(score_tags(gold, tags, predictor.types), error, len(chances))
+
+
+def open_domain(
+    known: Predictor, encoder: Encoder, folder: Path, domain: str, leave_out: Sequence[str] = ()
+) -> tuple[Predictor, Corpus]:
+    """Return a tagger for the types of a built-in domain, and the corpus in a folder, without some types."""
+    from crossner_core.experiments.corpora import read_corpus
+
+    read, path = load_domain(domain), folder.expanduser().resolve()
+    texts = {name: own for name, own in texts_of(read).items() if name not in leave_out}
+    corpus = read_corpus(path.name, path.parent)
+    train, dev, test = (without_types(part, leave_out) for part in (corpus.train, corpus.dev, corpus.test))
+    return for_types(known, encoder, texts, read.parents), replace(corpus, train=train, dev=dev, test=test)
+
+
+def without_types(items: Sequence[LabelledSentence], leave_out: Sequence[str]) -> tuple[LabelledSentence, ...]:
+    """Return the sentences without their spans of some types."""
+    return tuple(replace(item, spans=tuple(s for s in item.spans if s.type not in leave_out)) for item in items)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -121,19 +138,25 @@ def zero_shot(
     domain: Annotated[str, flag("built-in domain whose titles and guidelines are read", "NAME")],
     leave_out: Annotated[list[str] | None, flag("types that do not count, such as misc", "TYPE …")] = None,
     dev: Annotated[bool, flag("measure on dev, to choose by", None, "--dev")] = False,
+    calibrate_on: Annotated[
+        Path | None,
+        flag("folder of another corpus, named like its built-in domain: its dev sentences calibrate the scores", "DIR"),
+    ] = None,
 ) -> int:
     """Measure a tagger on types it may never have seen."""
+    from crossner_core.calibration.model_scores import calibrate
     from crossner_core.encoders.loading import load_encoder
-    from crossner_core.experiments.corpora import read_corpus
     from crossner_core.training.predictor import load_tagger
 
-    path = data.expanduser().resolve()
-    corpus, out = read_corpus(path.name, path.parent), tuple(leave_out or ())
-    read = load_domain(domain)
-    texts = {name: own for name, own in texts_of(read).items() if name not in out}
-    known = load_tagger(tagger)
-    made = for_types(known, load_encoder(known.recipe.encoder), texts, read.parents)
-    measured = measure(made, corpus.dev if dev else corpus.test, out)
+    out, known = tuple(leave_out or ()), load_tagger(tagger)
+    encoder = load_encoder(known.recipe.encoder)
+
+    made, corpus = open_domain(known, encoder, data, domain, out)
+    if calibrate_on is not None:
+        other, elsewhere = open_domain(known, encoder, calibrate_on, calibrate_on.name, out)
+        calibrate(other, elsewhere.dev)
+        made.calibrate(other.calibration)
+    measured = measure(made, corpus.dev if dev else corpus.test)
     seen = set(known.meta["trained_types"])
     print(f"{'type':24} {'seen':5} {'F1':>6} {'gold':>6}")
     for name, score in measured.scores.per_type.items():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from crossner_core.calibration.span_maps import SpanMap
 from crossner_core.domains import load_domain
 from crossner_core.domains.texts import texts_of, texts_of_name
 from crossner_core.errors import CheckpointMismatch, InvalidConfig
@@ -75,9 +76,14 @@ def test_a_tagger_says_by_which_texts_it_knows_its_types(tagger: Predictor) -> N
     assert zero_shot.knows(zero_shot.for_types(tagger, tiny_encoder(), AGAIN), AGAIN)
 
 
-def test_measuring_leaves_types_out(tagger: Predictor) -> None:
+def test_measuring_leaves_types_out_and_keeps_the_calibration(tagger: Predictor) -> None:
     whole = zero_shot.measure(tagger, ITEMS[32:])
-    part = zero_shot.measure(tagger, ITEMS[32:], ("band",))
+    before, halved = tagger.calibration, SpanMap("isotonic", ((0.0, 1.0), (0.0, 0.5)))
+    tagger.calibrate(replace(before, spans=halved))
+    without_bands = zero_shot.for_types(tagger, tiny_encoder(), {name: TEXTS[name] for name in ("person", "location")})
+    tagger.calibrate(before)
+    assert without_bands.calibration == replace(before, spans=halved) != before
+    part = zero_shot.measure(without_bands, zero_shot.without_types(ITEMS[32:], ("band",)))
     assert whole.scores.overall.support == sum(len(item.spans) for item in ITEMS[32:])
     assert part.scores.overall.support == sum(span.type != "band" for item in ITEMS[32:] for span in item.spans)
     assert "band" not in part.scores.per_type and 0 <= part.error <= 1
