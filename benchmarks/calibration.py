@@ -41,7 +41,7 @@ GOLD, DRAWS = (5, 10, 25, 50, 100), 5
 THRESHOLDS = tuple(step / 20 for step in range(0, 15))
 # Keystrokes per span: marked by hand (jump, two hints, type), accepted, dropped, taken from a hint (Tab, Space).
 BY_HAND, ACCEPT, DROP, TAKE_HINT = 4, 1, 1, 2
-COMMAND = "python -m benchmarks.calibration --data FOLDER --slice FOLDER --out FOLDER --report docs/results.md"
+COMMAND = "python -m benchmarks.calibration --data FOLDER --slice FOLDER --out FOLDER --report docs/results"
 
 Known = list[tuple[list[Suggestion], frozenset[Any]]]
 
@@ -248,7 +248,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--recipe", type=json.loads, default={}, help="JSON object of recipe fields to change")
     parser.add_argument("--tagger", type=Path, help="folder of a type-aware tagger to measure without a label")
     parser.add_argument("--calibrate-on", default="ai", help="domain whose dev calibrates it")
-    parser.add_argument("--report", type=Path, help="also write the section into this page")
+    parser.add_argument("--report", type=Path, help="also write the section into this page, or folder of pages")
     options = parser.parse_args()
     settle_places(options)
     return options

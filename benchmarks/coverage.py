@@ -30,7 +30,7 @@ from crossner_core.schema import LabelledSentence
 DOMAINS = ("politics", "music", "ai")
 SPLITS = ("train", "dev", "test")
 PAPER = 63.64
-COMMAND = "python -m benchmarks.coverage --data FOLDER --slice FOLDER --report docs/results.md"
+COMMAND = "python -m benchmarks.coverage --data FOLDER --slice FOLDER --report docs/results"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def _options(arguments: Iterable[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--slice", type=Path, required=True, help="folder with DBpedia dumps: .ttl or .ttl.bz2")
     parser.add_argument("--ontology", type=Path, help="DBpedia's ontology; default: the one beside the slice, if any")
     parser.add_argument("--domains", nargs="+", default=list(DOMAINS))
-    parser.add_argument("--report", type=Path, help="also write the section into this page")
+    parser.add_argument("--report", type=Path, help="also write the section into this page, or folder of pages")
     options = parser.parse_args(None if arguments is None else list(arguments))
     beside = options.slice.parent / "ontology.owl.xz"
     options.ontology = options.ontology or (beside if beside.exists() else None)

@@ -1,7 +1,7 @@
-"""The page of results: each benchmark writes a section of its own and keeps the others.
+"""The pages of results: each benchmark writes a section of its own and keeps the others.
 
-`python -m benchmarks.report SECTION TITLE -- MODULE ARGUMENT …` runs a benchmark and puts its output on the page,
-with its command, its exit code if a bar was missed, and the load of the machine when it began.
+`python -m benchmarks.report SECTION TITLE -- MODULE ARGUMENT …` runs a benchmark and puts its output on the page that has
+the section, with its command, its exit code if a bar was missed, and the load of the machine when it began.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from crossner_core.experiments.report import put_section
 
-PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+PAGES = Path(__file__).parents[1] / "docs" / "results"
 
 
 def main(arguments: list[str]) -> int:
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
         f"## {title}\n\nPrinted by `python -m {shown}` on {os.cpu_count()} cores, load average {load:.1f} when it "
         f"began; {ended}.\n\n```text\n{printed}\n```"
     )
-    put_section(PAGE, section, text)
+    put_section(PAGES, section, text)
     return process.returncode
 
 

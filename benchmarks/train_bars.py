@@ -122,7 +122,7 @@ def report(cells: list[dict[str, Any]], verdicts: list[tuple[bool, str]], seeds:
     lines = [
         "## What the tagger reaches",
         "",
-        "Written by `python benchmarks/train_bars.py --data FOLDER --out FOLDER --report docs/results.md`.",
+        "Written by `python benchmarks/train_bars.py --data FOLDER --out FOLDER --report docs/results`.",
         "",
         f"Encoder {recipe['encoder']}, architecture {recipe['architecture']}, seeds {', '.join(map(str, seeds))}; "
         "entity F1 in percent as conlleval counts it, on the whole test set; chosen on dev. "
@@ -192,7 +192,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--domains", nargs="+", choices=DOMAINS, default=list(DOMAINS))
     parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     parser.add_argument("--recipe", type=json.loads, default={}, help="JSON object of recipe fields to change")
-    parser.add_argument("--report", type=Path, help="also write the section into this page")
+    parser.add_argument("--report", type=Path, help="also write the section into this page, or folder of pages")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     return options

@@ -1,4 +1,4 @@
-"""Write the results of studies that docs/results.md prints into the file that the app shows them from.
+"""Write the results of studies that docs/results prints into the file that the app shows them from.
 
     python -m docs.stored_studies
 
@@ -17,15 +17,20 @@ from crossner_core.experiments.stored import FILE, StoredStudy
 from crossner_core.experiments.tables import Measured, Table, Value
 from crossner_core.folders import write_text
 
-PAGE = Path(__file__).with_name("results.md")
+PAGES = Path(__file__).with_name("results")
 _SECTION = re.compile(r"<!-- begin study-(\w+?)(?:-([\w-]+))? -->\n(.*?)\n<!-- end", re.DOTALL)
 _WRITTEN = re.compile(r"Written by `(?P<command>.*)` on (?P<date>\d{4}-\d\d-\d\d)\.")
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"
 _MEASURED = re.compile(rf"(?P<mean>–|{_NUMBER})(?: ± (?P<sd>{_NUMBER}))?(?: \[(?P<published>{_NUMBER})\])?")
 
 
-def read_page(text: str) -> tuple[StoredStudy, ...]:
-    """Return the studies of a page of results; raise BadInput for a section that reads otherwise."""
+def all_pages() -> str:
+    """Return the text of all pages of results, one after another."""
+    return "\n".join(page.read_text(encoding="utf-8") for page in sorted(PAGES.glob("*.md")))
+
+
+def read_pages(text: str) -> tuple[StoredStudy, ...]:
+    """Return the studies of pages of results; raise BadInput for a section that reads otherwise."""
     return tuple(_study(id, section or "", body) for id, section, body in _SECTION.findall(text))
 
 
@@ -33,7 +38,7 @@ def _study(id: str, section: str, body: str) -> StoredStudy:
     blocks = body.split("\n\n")
     written = _WRITTEN.fullmatch(blocks[2])
     if written is None:
-        raise BadInput(f"docs/results.md: the section of {id} does not say by what it was written, but {blocks[2]!r}.")
+        raise BadInput(f"docs/results: the section of {id} does not say by what it was written, but {blocks[2]!r}.")
     notes = tuple(line[2:] for block in blocks[4:] if block.startswith("- ") for line in block.splitlines())
     return StoredStudy(id, section, blocks[3], written["command"], written["date"], tuple(_tables(blocks[4:])), notes)
 
@@ -58,7 +63,7 @@ def _value(cell: str, numeric: bool) -> Value:
         return text
     match = _MEASURED.fullmatch(text)
     if match is None:
-        raise BadInput(f"docs/results.md: the cell {text!r} stands in a column of numbers and is none.")
+        raise BadInput(f"docs/results: the cell {text!r} stands in a column of numbers and is none.")
     if text == "–":
         return None
     if not numeric or "." not in text:
@@ -69,7 +74,7 @@ def _value(cell: str, numeric: bool) -> Value:
 
 def main() -> None:
     """Write the file."""
-    studies = read_page(PAGE.read_text(encoding="utf-8"))
+    studies = read_pages(all_pages())
     lines = ",\n".join(json.dumps(stored.to_dict(), ensure_ascii=False) for stored in studies)
     write_text(FILE, f"[\n{lines}\n]\n")  # a line for each study, so that a change shows which
     print(f"{len(studies)} studies in {FILE.name}, {FILE.stat().st_size:,} bytes.")

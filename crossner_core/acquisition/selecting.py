@@ -19,7 +19,7 @@ SELF_TRAINING = "with self-training"
 AND_GAZETTEER = f"{SELF_TRAINING} and gazetteer"
 """The same, with what gazetteer and links propose there as well."""
 # The recommended strategy: on three corpora its mean over seeds beats random sentences, and the same strategy without
-# gazetteer or without self-training, at every size measured for both (docs/results.md).
+# gazetteer or without self-training, at every size measured for both (docs/results/loop.md).
 RECOMMENDED = f"token_entropy + bert_km {AND_GAZETTEER}"
 # The same where there is no gazetteer.
 WITHOUT_GAZETTEER = f"token_entropy + bert_km {SELF_TRAINING}"

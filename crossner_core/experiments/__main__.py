@@ -98,7 +98,10 @@ def _study_command(chosen: Study, words: Sequence[str]) -> Callable[..., int]:
             bool, flag("Train nothing; make the tables from existing results.", None, "--tables")
         ] = False,
         html: Annotated[bool, flag("Also write the figure as an HTML page.", None, "--html")] = False,
-        report: Annotated[Path | None, flag("Put the study's section into this page.", "PAGE")] = None,
+        report: Annotated[
+            Path | None,
+            flag("Put the study's section into this page, or into the one in this folder that has it.", "PAGE"),
+        ] = None,
         section: Section = "",
     ) -> int:
         if encoder is not None:

@@ -16,8 +16,11 @@ TITLE = "# Results\n"
 def put_section(path: Path, name: str, text: str) -> None:
     """Replace the section of that name, or append it; the page is created if missing.
 
-    Raises BadInput for a page that lacks the section's end.
+    In a folder it is the page that has the section. Raises BadInput for a page that lacks the section's end, and for a
+    folder in which no page has the section.
     """
+    if path.is_dir():
+        path = _page_with(path, name)
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
     section = f"{begin}\n{text.strip()}\n{end}"
     try:
@@ -34,6 +37,18 @@ def put_section(path: Path, name: str, text: str) -> None:
         beside.replace(path)
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error}.") from error
+
+
+def _page_with(folder: Path, name: str) -> Path:
+    """Return the page of a folder that has a section."""
+    pages = sorted(folder.glob("*.md"))
+    for page in pages:
+        if f"<!-- begin {name} -->" in page.read_text(encoding="utf-8"):
+            return page
+    names = ", ".join(page.name for page in pages) or "none"
+    raise BadInput(
+        f"No page in {folder} has a section {name} yet; name the page to put it into ({names}), or a new one."
+    )
 
 
 def study_section(result: StudyResult, command: Sequence[str]) -> str:

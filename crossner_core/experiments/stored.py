@@ -1,6 +1,6 @@
-"""This project's own results of the studies, as they are printed in docs/results.md; they come with the package.
+"""This project's own results of the studies, as they are printed in docs/results; they come with the package.
 
-`python -m docs.stored_studies` makes the file from that page, whose sections the studies' commands write.
+`python -m docs.stored_studies` makes the file from those pages, whose sections the studies' commands write.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The stored results of studies are those of docs/results.md, and the published figures those that papers print."""
+"""The stored results of studies are those of docs/results, and the published figures those that papers print."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import pytest
 from crossner_core.experiments.stored import stored_of, stored_studies
 from crossner_core.experiments.study import study, study_ids
 from crossner_core.experiments.tables import Measured
-from docs.stored_studies import PAGE, read_page
+from docs.stored_studies import all_pages, read_pages
 
-TEXT = PAGE.read_text(encoding="utf-8")
+TEXT = all_pages()
 
 
-def test_stored_studies_are_those_of_the_page_of_results() -> None:
-    assert stored_studies() == read_page(TEXT), "run python -m docs.stored_studies"
+def test_stored_studies_are_those_of_the_pages_of_results() -> None:
+    assert stored_studies() == read_pages(TEXT), "run python -m docs.stored_studies"
     assert len(stored_studies()) == TEXT.count("<!-- begin study-") > 20
     assert {stored.id for stored in stored_studies()} <= set(study_ids())
 
 
-def test_every_stored_table_is_printed_so_on_the_page() -> None:
+def test_every_stored_table_is_printed_so_on_a_page() -> None:
     tables = [table for stored in stored_studies() for table in stored.tables]
     assert len(tables) == sum(line.startswith(("| ---", "| :--")) for line in _study_part().splitlines())
     for table in tables:
