@@ -1,7 +1,7 @@
 """The pages of results: each benchmark writes a section of its own and keeps the others.
 
-`python -m benchmarks.report SECTION TITLE -- MODULE ARGUMENT …` runs a benchmark and puts its output on the page that has
-the section, with its command, its exit code if a bar was missed, and the load of the machine when it began.
+`python -m benchmarks.report SECTION TITLE -- MODULE ARGUMENT …` runs a benchmark and puts its output on the page that
+has the section, with its command, its exit code if a bar was missed, and the load of the machine when it began.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def _study_command(chosen: Study, words: Sequence[str]) -> Callable[..., int]:
         html: Annotated[bool, flag("Also write the figure as an HTML page.", None, "--html")] = False,
         report: Annotated[
             Path | None,
-            flag("Put the study's section into this page, or into the one in this folder that has it.", "PAGE"),
+            flag("Put the study's section into this page, or that of this folder which has it.", "PAGE"),
         ] = None,
         section: Section = "",
     ) -> int:
