@@ -91,7 +91,7 @@ def test_report_sections_leave_each_other_alone(tmp_path: Path) -> None:
     put_section(page, "one", "## One\n\nold")
     put_section(page, "two", "## Two")
     put_section(tmp_path, "one", "## One\n\nnew\n")  # the page in a folder that has it
-    with pytest.raises(BadInput, match=r"has a section three yet; name the page that is to: results\.md"):
+    with pytest.raises(BadInput, match=r"has a section three yet; name the page to put it into \(results\.md\)"):
         put_section(tmp_path, "three", "## Three")
     assert page.read_text(encoding="utf-8") == (
         "# Results\n\n<!-- begin one -->\n## One\n\nnew\n<!-- end one -->\n\n"
