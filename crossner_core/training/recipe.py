@@ -15,7 +15,7 @@ from crossner_core.models.registry import architecture_ids
 from crossner_core.options.base import Checked, is_as_before, matters, option
 from crossner_core.options.crf import CrfOptions
 from crossner_core.options.label_aware import LabelAwareOptions
-from crossner_core.options.pdaln import PdalnOptions
+from crossner_core.options.pdaln import OWN_BATCHES, OWN_EPOCHS, OWN_LOOKS, PdalnOptions
 from crossner_core.options.scale import ScaleOptions
 from crossner_core.options.self_training import SelfTrainingOptions
 from crossner_core.options.type_aware import TypeAwareOptions
@@ -123,9 +123,13 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
     layer_decay: float = option(
         1.0, "Layer-wise decay: factor on the learning rate per encoder layer, from the top down.", min=0.1, max=1.0
     )
-    batch_size: int = option(8, "Sentences per step.", min=1, max=1024, unless=_NO_TARGET_STAGE)
+    batch_size: int = option(8, "Sentences per step.", min=1, max=1024, unless=(*_NO_TARGET_STAGE, OWN_BATCHES))
     max_epochs: int = option(
-        16, "Maximum epochs over the target's training sentences.", min=1, max=10_000, unless=_NO_TARGET_STAGE
+        16,
+        "Maximum epochs over the target's training sentences.",
+        min=1,
+        max=10_000,
+        unless=(*_NO_TARGET_STAGE, OWN_EPOCHS),
     )
     patience: int = option(
         8,
@@ -139,7 +143,7 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
         "Epochs between evaluations on dev; the last epoch is always evaluated.",
         min=1,
         max=10_000,
-        unless=_NO_TARGET_STAGE,
+        unless=(*_NO_TARGET_STAGE, OWN_LOOKS),
     )
     min_epoch_steps: int = option(
         6, "Minimum steps per epoch: a smaller training set is repeated within an epoch.", min=1, max=10_000
@@ -299,7 +303,11 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Recipe:
-        """Build a recipe; an unknown key raises InvalidConfig and names the valid ones."""
+        """Build a recipe; an unknown key raises InvalidConfig and names the valid ones.
+
+        One that `to_dict` of an earlier version returned keeps its meaning.
+        """
+        values = as_stored(values)
         known = {spec.name for spec in fields(cls)}
         unknown = sorted(set(values) - known - _RETIRED)
         if unknown:
@@ -365,6 +373,17 @@ def _named(source: str) -> Iterator[tuple[str, str]]:
         yield (name.strip(), times.strip()) if star else (times.strip(), "1")
 
 
+def as_stored(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a recipe's values with what was done before later fields existed, if an earlier version stored it.
+
+    That is a recipe with every option that PDALN first had: a person who names some gets today's defaults for the rest.
+    """
+    specs = fields(PdalnOptions)
+    if any(spec.name not in values for spec in specs if not spec.metadata["later"]):
+        return dict(values)
+    return {spec.name: spec.metadata["before"] for spec in specs if spec.metadata["later"]} | dict(values)
+
+
 def effective(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that affect a run's results: those of other architectures and settings are left out.
 
@@ -372,7 +391,7 @@ def effective(values: Mapping[str, Any]) -> dict[str, Any]:
     their defaults; unknown ones are kept.
     """
     known = {spec.name: spec for spec in fields(Recipe)}
-    whole = {name: spec.default for name, spec in known.items()} | dict(values)
+    whole = {name: spec.default for name, spec in known.items()} | as_stored(values)
     whole = {name: value for name, value in whole.items() if name not in _RETIRED}
     return {
         name: value

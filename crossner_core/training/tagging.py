@@ -49,6 +49,7 @@ class TaggerTask(Task):
                 self.objective = stage.objective(self.model, predictor.encoder, former)
             self.model.objective_parts = self.objective.parts.to(self.device)
         self.measure_first = self.first_counts = stage.measure_first and bool(stage.dev)
+        self.keep_last = stage.keep_last
         # An objective may compare all of a batch's sentences: its batches are never cut into parts.
         self.in_parts = self.objective is None
         self.windows = predictor.encoder.windows([item.sentence for item in stage.train])

@@ -41,12 +41,24 @@ class Material:
         return bool(self.target)
 
 
+def whole_source(data: TrainingData) -> tuple[LabelledSentence, ...]:
+    """Return all source sentences that have words."""
+    return tuple(item for item in data.source_train if item.sentence.tokens)
+
+
 def source_sample(recipe: Recipe, data: TrainingData) -> tuple[LabelledSentence, ...]:
-    """Return the source sentences of a run, sampled with its seed, in corpus order."""
-    filled = [item for item in data.source_train if item.sentence.tokens]
+    """Return the source sentences that a run draws with its seed, in corpus order.
+
+    With `pdaln_with_entities` they are drawn from those with an entity of a type that labelled target entities have.
+    """
+    filled = whole_source(data)
+    if recipe.setting == "pdaln" and recipe.pdaln_with_entities and recipe.pdaln_source_sentences:
+        shared = {span.type for item in data.train for span in item.spans}
+        usable = tuple(item for item in filled if any(span.type in shared for span in item.spans))
+        filled = usable or filled
     count = recipe.pdaln_source_sentences
     if not count or count >= len(filled):
-        return tuple(filled)
+        return filled
     import numpy as np
 
     drawn = np.random.default_rng([recipe.seed, _DRAW]).permutation(len(filled))[:count]
@@ -68,6 +80,16 @@ def adaptive_data(
         f"entity to exchange), {len(theirs.items)} from {len(source)} source sentences ({theirs.skipped} without)."
     )
     return ours.items + theirs.items, note
+
+
+def unchanged_data(
+    recipe: Recipe, source: Sequence[LabelledSentence], target: Sequence[LabelledSentence]
+) -> tuple[tuple[LabelledSentence, ...], str]:
+    """Return as many sentences as adaptive data has, without any exchange, and a note on them."""
+    filled = [[item for item in items if item.spans] for items in (target, source)]
+    copies = recipe.pdaln_target_copies, recipe.pdaln_source_copies
+    items = tuple(item for items, times in zip(filled, copies, strict=True) for item in items for _ in range(times))
+    return items, f"The rounds use {len(items)} sentences as they are: each as often as adaptive data has copies of it."
 
 
 @dataclass(frozen=True, slots=True)
