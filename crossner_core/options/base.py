@@ -39,16 +39,21 @@ def option(
     """
     metadata: dict[str, Any] = {"help": help, "choices": choices, "min": min, "max": max, "group": group}
     metadata |= {"only": only or {}, "unless": unless, "lines": lines}
-    metadata |= {"later": later or before is not None, "before": default if before is None else before}
+    metadata |= {"later": later or before is not None, **({} if before is None else {"before": before})}
     metadata |= {"title": title, "names": names or {}}
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
+def value_before(spec: Field[Any]) -> Any:
+    """Return the value that stands for how it was before a field existed."""
+    return spec.metadata.get("before", spec.default)
+
+
 def is_as_before(spec: Field[Any], value: Any) -> bool:
     """Return whether a field was added later and has the value that stands for how it was before."""
-    return bool(spec.metadata["later"]) and value == spec.metadata["before"]
+    return bool(spec.metadata["later"]) and value == value_before(spec)
 
 
 def matters(spec: Field[Any], values: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.models.registry import architecture_ids
-from crossner_core.options.base import Checked, is_as_before, matters, option
+from crossner_core.options.base import Checked, is_as_before, matters, option, value_before
 from crossner_core.options.crf import CrfOptions
 from crossner_core.options.label_aware import LabelAwareOptions
 from crossner_core.options.pdaln import OWN_BATCHES, OWN_EPOCHS, OWN_LOOKS, PdalnOptions
@@ -381,7 +381,7 @@ def as_stored(values: Mapping[str, Any]) -> dict[str, Any]:
     specs = fields(PdalnOptions)
     if any(spec.name not in values for spec in specs if not spec.metadata["later"]):
         return dict(values)
-    return {spec.name: spec.metadata["before"] for spec in specs if spec.metadata["later"]} | dict(values)
+    return {spec.name: value_before(spec) for spec in specs if spec.metadata["later"]} | dict(values)
 
 
 def effective(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def claims(config: DifferencesConfig) -> list[Claim]:
 def sides(config: DifferencesConfig, claim: Claim) -> tuple[Row, Row]:
     """Return the side claimed to be better, which carries the claim's label, and the other one."""
     encoder = config.labelled_encoders.get(claim.encoder, "")
-    size, order = (config.target_sentences, "random") if claim.scarce else (None, "file")
+    size, order = (config.target_sentences, "entities") if claim.scarce else (None, "file")
     return Row(claim.label, claim.changes, encoder, size, order), Row("", claim.other, "", size, order)
 
 
