@@ -162,7 +162,9 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
         later=True,
     )
     weight_decay: float = option(0.01, "Decoupled weight decay (not on biases and norms).", min=0.0, max=1.0)
-    clip_norm: float = option(1.0, "Maximum gradient norm; larger gradients are scaled down.", min=1e-3, max=1e3)
+    clip_norm: float = option(
+        1.0, "Maximum gradient norm; larger gradients are scaled down; 0: none is.", min=0.0, max=1e3
+    )
     max_length: int = option(256, "Subwords per window; longer sentences are split with overlap.", min=16, max=8192)
     source_learning_rate: float = option(
         5e-5,
@@ -220,6 +222,15 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
         only=_SOURCE_STAGE,
         later=True,
     )
+    source_head: str = option(
+        "source",
+        "Types of the source stage's head: source (its own, so that one checkpoint serves every target), or target "
+        "(the target's too, as in CrossNER's released code).",
+        choices=("source", "target"),
+        group="source",
+        only=_STAGED,
+        later=True,
+    )
     head_first_epochs: int = option(
         8,
         "First epochs after the source stage, in which only the head is trained.",
@@ -242,6 +253,7 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
         "Initialise the head weights of a type that the source lacks from those of its parent type.",
         group="source",
         only=_SOURCE_FIRST,
+        unless=({**_STAGED, "source_head": ("target",)},),
     )
     upsample: int = option(
         50,
@@ -425,6 +437,8 @@ def source_key(recipe: Recipe, data: TrainingData, fingerprint: str) -> str:
     parts |= {"train": corpus_hash(data.source_train), "dev": corpus_hash(data.source_dev)}
     if recipe.source_unmarked == "unknown":
         parts |= {"annotated": [[len(weighted(source)), *sorted(source.types)] for source in data.sources]}
+    if recipe.source_head == "target":
+        parts |= {"types": list(data.types)}
     if recipe.reads_texts:
         parts |= {"texts": data.texts_of(data.source_types, of_sources=True)}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -70,7 +71,7 @@ class TaggerTask(Task):
             head_learning_rate=stage.head_learning_rate,
             weight_decay=recipe.weight_decay,
             warmup_share=stage.warmup_share,
-            clip_norm=recipe.clip_norm,
+            clip_norm=recipe.clip_norm or math.inf,
             accumulate=recipe.accumulate,
             layer_decay=recipe.layer_decay,
             schedule=recipe.schedule,

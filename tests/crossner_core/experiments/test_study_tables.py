@@ -215,6 +215,10 @@ def test_transfer_as_released_differs_in_the_setting_alone_and_says_how_it_train
     assert (direct.setting, staged.setting) == ("direct", "pretrain_finetune")
     assert replace(staged, setting="direct").hash == direct.hash
     assert staged.schedule == "constant" and not staged.constrained and not staged.head_first_epochs
+    # The release pre-trains in the target's head, inherits nothing and does not clip.
+    assert (
+        staged.source_head == "target" and not staged.clip_norm and replace(staged, inherit=False).hash == staged.hash
+    )
     assert any(note.startswith("As released") for note in chosen.build(config, Inputs({}, Path(), Path())).notes)
 
 
