@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from crossner_core.evaluation.scores import Scores
 from crossner_core.experiments.corpora import corpus_ids, read_corpus, read_sources
 from crossner_core.experiments.records import CELLS, Records
 from crossner_core.training.data import TrainingData
+from crossner_core.training.events import StageScore
 from crossner_core.training.recipe import Recipe, data_hash, effective, is_outdated
 from crossner_core.training.settings.registry import needs_source, needs_unlabelled
 
@@ -92,6 +93,8 @@ class CellResult:
     versions: Mapping[str, str]
     made_at: str
     notes: tuple[str, ...] = ()
+    stages: tuple[StageScore, ...] = ()
+    """The scores of each stage, of settings whose stages are reported; empty in results of older versions."""
 
     @property
     def f1(self) -> float:
@@ -109,6 +112,9 @@ class CellResult:
         values = {spec.name: getattr(self, spec.name) for spec in fields(self)}
         for name in ("dev", "test"):
             values[name] = values[name].to_dict() if values[name] is not None else None
+        values["stages"] = [asdict(stage) for stage in self.stages]
+        if not self.stages:
+            del values["stages"]
         scores = {"test_f1": self.f1, "test_f1_strict_iob2": 100 * self.test.strict_iob2.f1}
         per_type = {name: 100 * score.f1 for name, score in self.test.per_type.items()}
         dev = 100 * self.dev.f1 if self.dev is not None else None
@@ -120,7 +126,8 @@ class CellResult:
         made = {name: value for name, value in values.items() if name != "percent"}
         for name in ("dev", "test"):
             made[name] = Scores.from_dict(made[name]) if made[name] is not None else None
-        return cls(**{**made, "notes": tuple(made["notes"])})
+        stages = tuple(StageScore(**stage) for stage in made.get("stages", ()))
+        return cls(**{**made, "notes": tuple(made["notes"]), "stages": stages})
 
 
 class CellStore:
@@ -169,7 +176,7 @@ class Binder:
         whole = len(read_corpus(cell.corpus, self.root).train)
         size = cell.size if cell.size is not None and cell.size < whole else None
         cell = replace(cell, size=size, order=cell.order if size is not None else "file")
-        seed = cell.recipe.seed if cell.order == "random" else 0
+        seed = 0 if cell.order == "file" else cell.recipe.seed
         bare = needs_unlabelled(cell.recipe.setting)
         recipe = cell.recipe
         names = cell.gazetteer if recipe.uses_gazetteer else ""
@@ -190,7 +197,7 @@ class Binder:
 def training_data(cell: Cell, root: Path) -> TrainingData:
     """Read what a cell is trained and measured on."""
     sources = read_sources(cell.recipe, cell.corpus, root) if cell.source is not None else ()
-    seed = cell.recipe.seed if cell.order == "random" else 0
+    seed = 0 if cell.order == "file" else cell.recipe.seed
     data = read_corpus(cell.corpus, root).data(size=cell.size, seed=seed, order=cell.order, sources=sources)
     data = data if needs_unlabelled(cell.recipe.setting) else replace(data, unlabelled=())
     if not (cell.gazetteer and cell.recipe.uses_gazetteer):

@@ -110,10 +110,14 @@ class Corpus:
     ) -> TrainingData:
         """Return the data of a run on `size` training sentences (default all): nested subsets by `seed`.
 
-        The training sentences beyond the subset are the run's unlabelled text.
+        In the order `entities` they are drawn from the sentences that have any. The training sentences beyond the
+        subset are the run's unlabelled text.
         """
-        count = len(self.train)
-        (chosen,) = nested_subsets(count, [count if size is None else size], seed, order=order).indices.values()
+        drawn = [index for index, item in enumerate(self.train) if item.spans or order != "entities"]
+        how = "random" if order == "entities" else order
+        count = len(drawn)
+        (places,) = nested_subsets(count, [count if size is None else size], seed, order=how).indices.values()
+        chosen = [drawn[place] for place in places]
         kept = set(chosen)
         return TrainingData(
             train=tuple(self.train[index] for index in chosen),

@@ -68,7 +68,8 @@ def source_group(task: CellTask) -> str:
     values = effective(cell.recipe.to_dict())
     if "source_seed" not in values:  # one source checkpoint serves all seeds, or there is none
         return ""
-    parts = [cell.encoder_hash, cell.source, source_options(cell.recipe)]
+    own = [cell.corpus] if cell.recipe.source_head == "target" else []
+    parts = [cell.encoder_hash, cell.source, source_options(cell.recipe), *own]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -84,16 +84,24 @@ class _StudyRun:
             self.config = config.made_in(folder)
 
     def train(self, workers: int, ray: str, should_stop: ShouldStop) -> Iterator[StudyEvent]:
-        """Train the cells that have no result; raise NothingMeasured if none has one in the end."""
-        binder, store = Binder(self.data), CellStore(self.out)
+        """Train the cells that have no result, then those that follow; raise NothingMeasured if none has one."""
         cells = self.chosen.cells(self.config)
+        yield from self._train(cells, workers, ray, should_stop)
+        if self.chosen.follow is not None:
+            following = self.chosen.follow(self.config, Inputs(self.results, self.data, self.out))
+            yield from self._train([cell for cell in following if cell not in cells], workers, ray, should_stop)
+
+    def _train(self, cells: Sequence[Cell], workers: int, ray: str, should_stop: ShouldStop) -> Iterator[StudyEvent]:
+        binder, store, before = Binder(self.data), CellStore(self.out), self.total
         bound = {cell: binder.bind(cell) for cell in cells if cell.recipe.encoder not in self.lacking}
         without_encoder = {cell: why for cell in cells if (why := self.lacking.get(cell.recipe.encoder))}
         by_key = {cell.key: cell for cell in bound.values()}
         waiting = {key: cell for key, cell in by_key.items() if not self._has(store, key)}
-        self.done, self.total = len(by_key) - len(waiting), len(by_key) + len(without_encoder)
+        count, known = len(by_key) + len(without_encoder), len(by_key) - len(waiting)
+        self.done, self.total = self.done + known, before + count
+        more = " more" if before else ""
         yield StudyEvent(
-            f"{self.chosen.title}: {self.total} cells, of which {self.done} have a result already.",
+            f"{self.chosen.title}: {count}{more} cells, of which {known} have a result already.",
             self.done,
             self.total,
         )
@@ -107,7 +115,7 @@ class _StudyRun:
                 errors[event.key] = event.error
             if message := _message(event):
                 yield StudyEvent(f"{waiting[event.key]}: {message}", self.done, self.total, len(errors), event.key)
-        self.results = {cell: result for cell, own in bound.items() if (result := store.get(own.key)) is not None}
+        self.results |= {cell: result for cell, own in bound.items() if (result := store.get(own.key)) is not None}
         if cells and not self.results:
             whys = [
                 *without_encoder.values(),
@@ -116,6 +124,7 @@ class _StudyRun:
             ]
             raise NothingMeasured(whys[0][:1].upper() + whys[0][1:])
         self.missing = (
+            *self.missing,
             *(f"{cell.in_full}: {errors.get(key, _NOT_YET)}" for key, cell in by_key.items() if not store.get(key)),
             *(f"{cell.in_full}: {why}" for cell, why in without_encoder.items()),
         )

@@ -161,6 +161,8 @@ class Study:
     cells: Callable[[Any], Sequence[Cell]]
     build: Callable[[Any, Inputs], Made]
     keep: bool = False
+    follow: Callable[[Any, Inputs], Sequence[Cell]] | None = None
+    """The cells that only the results of `cells` can name, such as those of what dev chose; trained after these."""
     play: Play | None = None
     plays: Callable[[Any], int] | None = None
     """The number of campaigns it plays with a config."""

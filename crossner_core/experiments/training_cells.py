@@ -181,6 +181,7 @@ def _cell_result(cell: Cell, result: RunResult, wall: float, device: str) -> Cel
         },
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
         notes=result.notes,
+        stages=result.stages,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import Field, field, fields
 from typing import Any
 
@@ -21,8 +21,9 @@ def option(
     max: float | None = None,
     group: str = "target",
     only: Mapping[str, tuple[object, ...]] | None = None,
-    unless: tuple[Mapping[str, tuple[object, ...]], ...] = (),
+    unless: tuple[Mapping[str, Container[object]], ...] = (),
     later: bool = False,
+    before: Any = None,
     lines: bool = False,
     title: str = "",
     names: Mapping[str, str] | None = None,
@@ -31,20 +32,28 @@ def option(
 
     `only` maps other fields to the values for which this one has an effect; each entry of `unless` is a combination of
     values for which it still has none. A `later` field is left out of hashes at its default, so that results from
-    before it existed keep their keys. `lines` marks a field with several long words, one per line. `title` and `names`
-    are what people read for the field and for its choices; flags and stored configs keep name and choices.
+    before it existed keep their keys. One whose default is not what was done before it existed has that value as
+    `before`: it is what results from then mean, and what hashes leave out. `lines` marks a field with several long
+    words, one per line. `title` and `names` are what people read for the field and for its choices; flags and stored
+    configs keep name and choices.
     """
     metadata: dict[str, Any] = {"help": help, "choices": choices, "min": min, "max": max, "group": group}
-    metadata |= {"only": only or {}, "unless": unless, "later": later, "lines": lines}
+    metadata |= {"only": only or {}, "unless": unless, "lines": lines}
+    metadata |= {"later": later or before is not None, **({} if before is None else {"before": before})}
     metadata |= {"title": title, "names": names or {}}
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
+def value_before(spec: Field[Any]) -> Any:
+    """Return the value that stands for how it was before a field existed."""
+    return spec.metadata.get("before", spec.default)
+
+
 def is_as_before(spec: Field[Any], value: Any) -> bool:
-    """Return whether a field was added later and has its default."""
-    return bool(spec.metadata["later"]) and value == spec.default
+    """Return whether a field was added later and has the value that stands for how it was before."""
+    return bool(spec.metadata["later"]) and value == value_before(spec)
 
 
 def matters(spec: Field[Any], values: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,21 @@ _BOTH: Mapping[str, tuple[str, ...]] = {"setting": ("pdaln", "pdaln_unsupervised
 _SEMI: Mapping[str, tuple[str, ...]] = {"setting": ("pdaln",)}
 _UNSUPERVISED: Mapping[str, tuple[str, ...]] = {"setting": ("pdaln_unsupervised",)}
 # Combinations for which a part of the loss, or a round, is absent, so that its options have no effect.
-_Off = tuple[Mapping[str, tuple[object, ...]], ...]
+_Off = tuple[Mapping[str, Container[object]], ...]
 _NO_ROUNDS: _Off = (
     {"pdaln_rounds": (0,)},
     {"setting": ("pdaln_unsupervised",), "pdaln_distil_on": ("augmented",)},
 )
 _NO_TEACHER: _Off = (*_NO_ROUNDS, {"pdaln_use_distillation": (False,)})
-_NO_COPIES: _Off = ({"pdaln_rounds": (0,)}, {"pdaln_use_augmentation": (False,)})
+# Without augmentation the rounds use the same sentences unchanged, as often; with the drawn source alone, that.
+_NO_COPIES: _Off = ({"pdaln_rounds": (0,)}, {"pdaln_use_augmentation": (False,), "pdaln_base_source": ("drawn",)})
+_NOT_EXCHANGED: _Off = (
+    {"pdaln_rounds": (0,)},
+    {"pdaln_use_augmentation": (False,)},
+    {"pdaln_target_copies": (0,), "pdaln_source_copies": (0,)},
+)
+# The base stage has the whole source, and there are no rounds.
+_NOT_DRAWN: _Off = tuple({**without, "pdaln_base_source": ("all",)} for without in _NO_ROUNDS)
 _NO_SENTENCE_MMD: _Off = ({"pdaln_use_sentence_mmd": (False,)},)
 _NO_WORD_MMD: _Off = ({"pdaln_use_word_mmd": (False,)},)
 _NO_MMD: _Off = (
@@ -26,6 +34,10 @@ _NO_MMD: _Off = (
     {"setting": ("pdaln_unsupervised",), "pdaln_use_sentence_mmd": (False,)},
 )
 _NO_CONTRAST: _Off = ({"pdaln_use_contrastive": (False,)},)
+OWN_BATCHES: Mapping[str, Container[object]] = {**_BOTH, "pdaln_batch_size": range(1, 1025)}
+OWN_EPOCHS: Mapping[str, Container[object]] = {**_BOTH, "pdaln_base_epochs": range(1, 10_001)}
+OWN_LOOKS: Mapping[str, Container[object]] = {**_BOTH, "pdaln_dev_every": range(1, 10_001)}
+"""Values with which PDALN does not read the target's batch_size, max_epochs and dev_every."""
 _NOT_DISTORTED: _Off = ({"pdaln_use_contrastive": (False,), "pdaln_label_distorted": (False,)},)
 
 
@@ -74,17 +86,80 @@ class PdalnOptions:
         only=_BOTH,
         unless=_NO_ROUNDS,
     )
+    pdaln_batch_size: int = option(
+        32,
+        "Sentences per step in base stage and rounds; 0: batch_size.",
+        min=0,
+        max=1024,
+        group="source",
+        only=_BOTH,
+        before=0,
+    )
+    pdaln_base_source: str = option(
+        "all",
+        "Source sentences of the base stage: all, or only those drawn for the exchange of entities.",
+        choices=("all", "drawn"),
+        group="source",
+        only=_BOTH,
+        before="drawn",
+    )
+    pdaln_base_epochs: int = option(
+        2,
+        "Epochs of the base stage over its source sentences; 0: max_epochs.",
+        min=0,
+        max=10_000,
+        group="source",
+        only=_BOTH,
+        before=0,
+    )
+    pdaln_dev_every: int = option(
+        1,
+        "Epochs between evaluations on dev, in base stage and rounds; 0: dev_every.",
+        min=0,
+        max=10_000,
+        group="source",
+        only=_BOTH,
+        before=0,
+    )
+    pdaln_keep: str = option(
+        "dev",
+        "What a round leaves: dev (its best epoch, or what it began with if that was better on dev), or last (its last "
+        "epoch, as in the paper).",
+        choices=("dev", "last"),
+        group="source",
+        only=_BOTH,
+        unless=_NO_ROUNDS,
+        later=True,
+    )
+    pdaln_bare_text: str = option(
+        "rest",
+        "Unlabelled target sentences: rest (those of train beyond the labelled ones), or test (the test sentences "
+        "without their labels: transductive, as in the paper).",
+        choices=("rest", "test"),
+        group="source",
+        only=_BOTH,
+        later=True,
+    )
     pdaln_source_sentences: int = option(
         500,
-        "Number of source sentences, drawn with the seed; 0: all.",
+        "Number of source sentences drawn with the seed, for the exchange of entities; 0: all.",
         min=0,
         max=10_000_000,
         group="source",
         only=_BOTH,
+        unless=_NOT_DRAWN,
+    )
+    pdaln_with_entities: bool = option(
+        True,
+        "Draw only source sentences with an entity that can be exchanged.",
+        group="source",
+        only=_SEMI,
+        unless=(*_NOT_DRAWN, {"pdaln_source_sentences": (0,)}),
+        before=False,
     )
     pdaln_target_share: float = _share(
         0.5,
-        "Labelled target sentences per step, as a share of batch_size; as many unlabelled ones are added.",
+        "Labelled target sentences per step, as a share of a batch; as many unlabelled ones are added.",
         _BOTH,
         4.0,
         0.05,
@@ -113,7 +188,7 @@ class PdalnOptions:
         choices=("one", "all"),
         group="source",
         only=_SEMI,
-        unless=(*_NO_COPIES, {"pdaln_target_copies": (0,), "pdaln_source_copies": (0,)}),
+        unless=_NOT_EXCHANGED,
     )
     pdaln_rounds: int = option(
         2,
@@ -154,6 +229,16 @@ class PdalnOptions:
         group="source",
         only=_BOTH,
     )
+    pdaln_distil_tokens: str = option(
+        "all",
+        "Tokens that the student learns from the teacher: all, or those of entities (of labelled ones, else of those "
+        "that the teacher predicts).",
+        choices=("all", "entities"),
+        group="source",
+        only=_BOTH,
+        unless=(*_NO_TEACHER, {"pdaln_student": ("vat",)}),
+        later=True,
+    )
     pdaln_alpha: float = _share(1.0, "Weight of the sentence MMD.", _SEMI, 1000.0, unless=_NO_SENTENCE_MMD)
     pdaln_alpha_unsupervised: float = _share(
         1.0, "Weight of the sentence MMD without labels.", _UNSUPERVISED, 1000.0, unless=_NO_SENTENCE_MMD
@@ -180,8 +265,9 @@ class PdalnOptions:
         unless=_NO_MMD,
     )
     pdaln_estimator: str = option(
-        "biased",
-        "Estimator of the squared MMD: biased (as in the paper) or unbiased.",
+        "unbiased",
+        "Estimator of the squared MMD: unbiased, or biased (the paper's eq. 4, which also pulls equal domains "
+        "together, the more so the smaller the batch).",
         choices=("biased", "unbiased"),
         group="source",
         only=_BOTH,
@@ -189,7 +275,8 @@ class PdalnOptions:
     )
     pdaln_synonyms: str = option(
         "auto",
-        "Source of synonyms for distorted sentences: WordNet, the encoder's embeddings, or auto: WordNet if installed.",
+        "Source of synonyms for distorted sentences: WordNet (of NLTK, or Debian's wordnet-base), the encoder's "
+        "embeddings, or auto: WordNet if installed.",
         choices=("auto", "wordnet", "encoder"),
         group="source",
         only=_BOTH,

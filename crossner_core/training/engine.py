@@ -160,6 +160,8 @@ class Task(Protocol):
     """An nn.Module whose body is its `encoder`."""
     higher_is_better: bool = True
     keep_best: bool = True
+    keep_last: bool = False
+    """Whether the last measured model is kept, not the best."""
     in_parts: bool = True
     """Whether a batch may be cut into parts, for memory or for other processes."""
     measure_first: bool = False
@@ -310,7 +312,7 @@ class TaskRun(Generic[T]):
     def _is_better(self, value: float) -> bool:
         """Compare with the best so far; a measure that is not finite is never better."""
         best = self.progress.best
-        better = best is None or (value > best if self.task.higher_is_better else value < best)
+        better = best is None or self.task.keep_last or (value > best if self.task.higher_is_better else value < best)
         return better and math.isfinite(value)
 
     def _keep(self, evaluation: Evaluation) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from crossner_core.calibration.model_scores import CalibrationReport
@@ -24,6 +24,32 @@ class EpochRecord:
     epoch: int
     loss: float
     dev_f1: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StageScore:
+    """F1 in [0, 1] on dev and test of what a stage left, and of its last epoch; None where nothing was measured.
+
+    `epoch` is the one that was kept, 0 for the model that the stage began with.
+    """
+
+    phase: str
+    epoch: int | None
+    dev: float | None
+    test: float | None
+    last_dev: float | None
+    last_test: float | None
+
+    def __str__(self) -> str:
+        kept = "what it began with" if self.epoch == 0 else f"epoch {self.epoch}" if self.epoch else "its last epoch"
+        text = f"{self.phase}: {kept} is kept, F1 {_pair(self.dev, self.test)}"
+        if (self.dev, self.test) == (self.last_dev, self.last_test):
+            return f"{text}."
+        return f"{text}; its last epoch has {_pair(self.last_dev, self.last_test)}."
+
+
+def _pair(dev: float | None, test: float | None) -> str:
+    return " and ".join(f"{100 * f1:.2f} on {where}" for f1, where in ((dev, "dev"), (test, "test")) if f1 is not None)
 
 
 @dataclass(frozen=True)
@@ -61,6 +87,8 @@ class RunResult:
     """Fingerprint of the encoder that the run started from; empty in results of older versions."""
     sources: tuple[SourceLine, ...] = ()
     """What it had from each source corpus; empty in results of older versions."""
+    stages: tuple[StageScore, ...] = ()
+    """The scores of each stage, of settings whose stages are reported."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that `from_dict` reads back."""
@@ -72,7 +100,8 @@ class RunResult:
         values["history"] = [[r.phase, r.epoch, r.loss, r.dev_f1] for r in self.history]
         values["notes"] = list(self.notes)
         values["sources"] = [line.to_dict() for line in self.sources]
-        return values if self.sources else {name: value for name, value in values.items() if name != "sources"}
+        values["stages"] = [asdict(stage) for stage in self.stages]
+        return {name: value for name, value in values.items() if value or name not in ("sources", "stages")}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunResult:
@@ -85,6 +114,7 @@ class RunResult:
         made["history"] = tuple(EpochRecord(*record) for record in made["history"])
         made["notes"] = tuple(made["notes"])
         made["sources"] = tuple(SourceLine.from_dict(line) for line in made.get("sources", ()))
+        made["stages"] = tuple(StageScore(**stage) for stage in made.get("stages", ()))
         return cls(**made)
 
 

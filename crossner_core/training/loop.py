@@ -20,9 +20,9 @@ from crossner_core.training.checkpoint import read_folder, read_json, write_fold
 from crossner_core.training.data import TrainingData
 from crossner_core.training.descriptions import read_texts, stage_texts
 from crossner_core.training.engine import Report, TaskRun, share
-from crossner_core.training.events import EpochRecord, RunResult, TrainEvent
+from crossner_core.training.events import EpochRecord, RunResult, StageScore, TrainEvent
 from crossner_core.training.machine import PeakMemory, pick_device
-from crossner_core.training.outcome import measure_run, why_not_finite
+from crossner_core.training.outcome import measure_run, stage_score, why_not_finite
 from crossner_core.training.predictor import load_tagger, save_tagger
 from crossner_core.training.processes import present
 from crossner_core.training.recipe import Recipe, cached_source, data_hash
@@ -116,6 +116,7 @@ class _Before:
     peak_memory_mb: float = 0.0
     history: list[EpochRecord] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    stages: list[StageScore] = field(default_factory=list)
 
 
 class _Run:
@@ -199,6 +200,10 @@ class _Run:
                 whole = replace(encoder, model=copy.deepcopy(run.model.encoder).cpu())
                 share(run, partial(begin_stage, self.recipe, stage, whole, described=described))
             yield from self._drive(run, number, should_stop)
+            if stage.reported and run.progress.outcome not in ("", "not_finite"):
+                score = stage_score(run, self.data)
+                self.before.stages.append(score)
+                self.before.notes += [str(score)] if score.dev is not None or score.test is not None else []
             run.restore_best()
             if last or run.progress.outcome in ("", "not_finite"):
                 yield self._end(run, last=last)
@@ -282,7 +287,8 @@ class _Run:
     def _restore(self, run: TaskRun[TaggerTask]) -> None:
         meta, tensors = read_folder(self.folder / STATE)
         history = [EpochRecord(**record) for record in meta["before"]["history"]]
-        self.before = _Before(**{**meta["before"], "history": history})
+        stages = [StageScore(**stage) for stage in meta["before"].get("stages", ())]
+        self.before = _Before(**{**meta["before"], "history": history, "stages": stages})
         run.restore(meta, tensors)
 
     def _carry(self, run: TaskRun[TaggerTask]) -> None:
@@ -307,6 +313,7 @@ class _Run:
             steps=self.before.steps,
             seconds=self.before.seconds,
             history=tuple(self.before.history),
+            stages=tuple(self.before.stages),
             peak_memory_mb=peak,
             notes=(*self.before.notes, f"Peak memory {peak:.0f} MB ({self.memory.of}).", *result.notes),
             checkpoint=str(tagger) if good else None,

@@ -11,7 +11,7 @@ from crossner_core.schema import LabelledSentence, Span
 from crossner_core.tags import spans_from_tags, tags_from_spans
 from crossner_core.training.data import TrainingData
 from crossner_core.training.engine import TaskRun
-from crossner_core.training.events import RunResult
+from crossner_core.training.events import RunResult, StageScore
 from crossner_core.training.predictor import Predictor
 from crossner_core.training.tagging import TaggerTask
 
@@ -69,6 +69,22 @@ def measure_run(
         notes=(*scaled, words),
         calibration=calibration,
     )
+
+
+def stage_score(run: TaskRun[TaggerTask], data: TrainingData) -> StageScore:
+    """Measure a finished stage's last epoch and what it leaves; the best weights are in place afterwards."""
+    task, progress = run.task, run.progress
+    last_dev = progress.history[-1].dev_f1 if progress.history else None
+    last_test = _test_f1(task.predictor, data.test)
+    run.restore_best()
+    if run.best is None or progress.best_step == progress.step:
+        return StageScore(task.stage.phase, task.best_epoch(progress), last_dev, last_test, last_dev, last_test)
+    test = _test_f1(task.predictor, data.test)
+    return StageScore(task.stage.phase, task.best_epoch(progress), progress.best, test, last_dev, last_test)
+
+
+def _test_f1(predictor: Predictor, items: tuple[LabelledSentence, ...]) -> float | None:
+    return measure(predictor, items)[0].f1 if items else None
 
 
 def read(predictor: Predictor, items: Sequence[LabelledSentence]) -> list[TagScores]:

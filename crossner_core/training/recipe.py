@@ -12,10 +12,10 @@ from typing import Any
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.models.registry import architecture_ids
-from crossner_core.options.base import Checked, is_as_before, matters, option
+from crossner_core.options.base import Checked, is_as_before, matters, option, value_before
 from crossner_core.options.crf import CrfOptions
 from crossner_core.options.label_aware import LabelAwareOptions
-from crossner_core.options.pdaln import PdalnOptions
+from crossner_core.options.pdaln import OWN_BATCHES, OWN_EPOCHS, OWN_LOOKS, PdalnOptions
 from crossner_core.options.scale import ScaleOptions
 from crossner_core.options.self_training import SelfTrainingOptions
 from crossner_core.options.type_aware import TypeAwareOptions
@@ -123,9 +123,13 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
     layer_decay: float = option(
         1.0, "Layer-wise decay: factor on the learning rate per encoder layer, from the top down.", min=0.1, max=1.0
     )
-    batch_size: int = option(8, "Sentences per step.", min=1, max=1024, unless=_NO_TARGET_STAGE)
+    batch_size: int = option(8, "Sentences per step.", min=1, max=1024, unless=(*_NO_TARGET_STAGE, OWN_BATCHES))
     max_epochs: int = option(
-        16, "Maximum epochs over the target's training sentences.", min=1, max=10_000, unless=_NO_TARGET_STAGE
+        16,
+        "Maximum epochs over the target's training sentences.",
+        min=1,
+        max=10_000,
+        unless=(*_NO_TARGET_STAGE, OWN_EPOCHS),
     )
     patience: int = option(
         8,
@@ -139,7 +143,7 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
         "Epochs between evaluations on dev; the last epoch is always evaluated.",
         min=1,
         max=10_000,
-        unless=_NO_TARGET_STAGE,
+        unless=(*_NO_TARGET_STAGE, OWN_LOOKS),
     )
     min_epoch_steps: int = option(
         6, "Minimum steps per epoch: a smaller training set is repeated within an epoch.", min=1, max=10_000
@@ -158,7 +162,9 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
         later=True,
     )
     weight_decay: float = option(0.01, "Decoupled weight decay (not on biases and norms).", min=0.0, max=1.0)
-    clip_norm: float = option(1.0, "Maximum gradient norm; larger gradients are scaled down.", min=1e-3, max=1e3)
+    clip_norm: float = option(
+        1.0, "Maximum gradient norm; larger gradients are scaled down; 0: none is.", min=0.0, max=1e3
+    )
     max_length: int = option(256, "Subwords per window; longer sentences are split with overlap.", min=16, max=8192)
     source_learning_rate: float = option(
         5e-5,
@@ -216,6 +222,15 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
         only=_SOURCE_STAGE,
         later=True,
     )
+    source_head: str = option(
+        "source",
+        "Types of the source stage's head: source (its own, so that one checkpoint serves every target), or target "
+        "(the target's too, as in CrossNER's released code).",
+        choices=("source", "target"),
+        group="source",
+        only=_STAGED,
+        later=True,
+    )
     head_first_epochs: int = option(
         8,
         "First epochs after the source stage, in which only the head is trained.",
@@ -238,6 +253,7 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
         "Initialise the head weights of a type that the source lacks from those of its parent type.",
         group="source",
         only=_SOURCE_FIRST,
+        unless=({**_STAGED, "source_head": ("target",)},),
     )
     upsample: int = option(
         50,
@@ -299,7 +315,11 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Recipe:
-        """Build a recipe; an unknown key raises InvalidConfig and names the valid ones."""
+        """Build a recipe; an unknown key raises InvalidConfig and names the valid ones.
+
+        One that `to_dict` of an earlier version returned keeps its meaning.
+        """
+        values = as_stored(values)
         known = {spec.name for spec in fields(cls)}
         unknown = sorted(set(values) - known - _RETIRED)
         if unknown:
@@ -365,6 +385,17 @@ def _named(source: str) -> Iterator[tuple[str, str]]:
         yield (name.strip(), times.strip()) if star else (times.strip(), "1")
 
 
+def as_stored(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a recipe's values with what was done before later fields existed, if an earlier version stored it.
+
+    That is a recipe with every option that PDALN first had: a person who names some gets today's defaults for the rest.
+    """
+    specs = fields(PdalnOptions)
+    if any(spec.name not in values for spec in specs if not spec.metadata["later"]):
+        return dict(values)
+    return {spec.name: value_before(spec) for spec in specs if spec.metadata["later"]} | dict(values)
+
+
 def effective(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that affect a run's results: those of other architectures and settings are left out.
 
@@ -372,7 +403,7 @@ def effective(values: Mapping[str, Any]) -> dict[str, Any]:
     their defaults; unknown ones are kept.
     """
     known = {spec.name: spec for spec in fields(Recipe)}
-    whole = {name: spec.default for name, spec in known.items()} | dict(values)
+    whole = {name: spec.default for name, spec in known.items()} | as_stored(values)
     whole = {name: value for name, value in whole.items() if name not in _RETIRED}
     return {
         name: value
@@ -406,6 +437,8 @@ def source_key(recipe: Recipe, data: TrainingData, fingerprint: str) -> str:
     parts |= {"train": corpus_hash(data.source_train), "dev": corpus_hash(data.source_dev)}
     if recipe.source_unmarked == "unknown":
         parts |= {"annotated": [[len(weighted(source)), *sorted(source.types)] for source in data.sources]}
+    if recipe.source_head == "target":
+        parts |= {"types": list(data.types)}
     if recipe.reads_texts:
         parts |= {"texts": data.texts_of(data.source_types, of_sources=True)}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

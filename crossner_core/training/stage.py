@@ -76,6 +76,10 @@ class Stage:
     """The types that each training sentence's corpus annotates, where these differ: of others it says nothing."""
     measure_first: bool = False
     """The stage's initial model counts too: it is kept if no epoch is better on dev."""
+    keep_last: bool = False
+    """Its last epoch is kept, whatever dev says."""
+    reported: bool = False
+    """Its scores are part of the result: those of what it leaves, and of its last epoch."""
     fresh: bool = False
     """Its body starts from the pre-trained encoder, not from the previous stage's."""
     dev_every: int = 1

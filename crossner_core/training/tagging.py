@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -49,6 +50,7 @@ class TaggerTask(Task):
                 self.objective = stage.objective(self.model, predictor.encoder, former)
             self.model.objective_parts = self.objective.parts.to(self.device)
         self.measure_first = self.first_counts = stage.measure_first and bool(stage.dev)
+        self.keep_last = stage.keep_last
         # An objective may compare all of a batch's sentences: its batches are never cut into parts.
         self.in_parts = self.objective is None
         self.windows = predictor.encoder.windows([item.sentence for item in stage.train])
@@ -69,7 +71,7 @@ class TaggerTask(Task):
             head_learning_rate=stage.head_learning_rate,
             weight_decay=recipe.weight_decay,
             warmup_share=stage.warmup_share,
-            clip_norm=recipe.clip_norm,
+            clip_norm=recipe.clip_norm or math.inf,
             accumulate=recipe.accumulate,
             layer_decay=recipe.layer_decay,
             schedule=recipe.schedule,

@@ -31,6 +31,15 @@ from tests.support.training_builders import own_sentences, save_encoder, tiny_re
 ROOT = Path(__file__).resolve().parents[2]
 _SOURCE_STAGE = {"source_epochs": 1, "head_first_epochs": 1}
 _ROUND = {"pdaln_rounds": 1, "pdaln_round_epochs": 1, "pdaln_target_copies": 1, "pdaln_source_copies": 1}
+# As it was before PDALN had batches, epochs and a source of its own: its losses have to stay.
+_FORMER = {
+    "pdaln_batch_size": 0,
+    "pdaln_base_epochs": 0,
+    "pdaln_dev_every": 0,
+    "pdaln_base_source": "drawn",
+    "pdaln_with_entities": False,
+    "pdaln_estimator": "biased",
+}
 _STUDENT = {"self_training_epochs": 2, "self_training_batch": 4}
 RECIPES: dict[str, dict[str, Any]] = {
     "direct tagger": {},
@@ -39,8 +48,8 @@ RECIPES: dict[str, dict[str, Any]] = {
     "direct label_aware": {"architecture": "label_aware", "label_history": "mixed", "label_size": 8},
     "joint": {"setting": "joint", "source_epochs": 1},
     "pretrain_finetune": {"setting": "pretrain_finetune", **_SOURCE_STAGE},
-    "pdaln": {"setting": "pdaln", "architecture": "crf", **_ROUND},
-    "pdaln_unsupervised": {"setting": "pdaln_unsupervised", "pdaln_student": "mean_teacher", **_ROUND},
+    "pdaln": {"setting": "pdaln", "architecture": "crf", **_ROUND, **_FORMER},
+    "pdaln_unsupervised": {"setting": "pdaln_unsupervised", "pdaln_student": "mean_teacher", **_ROUND, **_FORMER},
     "self_training": {"setting": "self_training", **_STUDENT},
     "transfer_self_training": {"setting": "transfer_self_training", **_SOURCE_STAGE, **_STUDENT},
 }

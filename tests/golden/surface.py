@@ -94,6 +94,8 @@ def _plain(value: Any) -> Any:
         return {spec.name: _plain(getattr(value, spec.name)) for spec in fields(value)}
     if isinstance(value, Mapping):
         return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, range):
+        return f"{value[0]} to {value[-1]}"
     if isinstance(value, set | frozenset):
         return sorted(value)
     return [_plain(part) for part in value] if isinstance(value, list | tuple) else value

@@ -106,6 +106,8 @@ def tiny_recipe(**changes: object) -> Recipe:
         "head_first_epochs": 2,
         "upsample": 2,
         "source_batch_size": 4,
+        "pdaln_batch_size": 0,
+        "pdaln_base_epochs": 0,
         "precision": "fp32",
         "device": "cpu",
     }

@@ -83,9 +83,17 @@ def grid_labels(rows: MakeRows) -> Callable[[StudyConfig], list[str]]:
 
 
 def grid_tables(
-    rows: MakeRows, *, title: str, axis: str = "", notes: Callable[[Any], Sequence[str]] = lambda _: ()
+    rows: MakeRows,
+    *,
+    title: str,
+    axis: str = "",
+    notes: Callable[[Any], Sequence[str]] = lambda _: (),
+    more: Callable[[Any, Inputs, Sequence[Row]], Table | None] = lambda *_: None,
 ) -> Callable[[StudyConfig, Inputs], Made]:
-    """Return a study's `build`: the table of F1, the one of differences, and bars, or curves along `axis`."""
+    """Return a study's `build`: the table of F1, the one of differences, and bars, or curves along `axis`.
+
+    `more` makes a last table from the rows, if there is something to show.
+    """
 
     def build(config: StudyConfig, inputs: Inputs) -> Made:
         made = list(rows(config))
@@ -101,7 +109,8 @@ def grid_tables(
             *too_large(config, inputs, once),
             *refused(config, inputs, once),
         )
-        return Made((table, gains) if gains.rows else (table,), draw, remarks)
+        last = more(config, inputs, once)
+        return Made((table, *([gains] if gains.rows else []), *([last] if last else [])), draw, remarks)
 
     return build
 
@@ -117,10 +126,11 @@ def grid_study(
     corpora: tuple[str, ...],
     axis: str = "",
     notes: Callable[[Any], Sequence[str]] = lambda _: (),
+    more: Callable[[Any, Inputs, Sequence[Row]], Table | None] = lambda *_: None,
     published: tuple[Table, ...] = (),
 ) -> Study:
     """Register a study that is a grid; see `grid_cells` and `grid_tables`."""
-    build = grid_tables(rows, title=title, axis=axis, notes=notes)
+    build = grid_tables(rows, title=title, axis=axis, notes=notes, more=more)
     cells, labels = grid_cells(rows), grid_labels(rows)
     study = Study(id, title, question, reference, config, corpora, cells, build, labels=labels, published=published)
     return register(study)

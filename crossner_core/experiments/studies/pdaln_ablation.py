@@ -15,6 +15,7 @@ from crossner_core.experiments.published import (
     published_f1,
 )
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
+from crossner_core.experiments.studies._stages import stage_table
 from crossner_core.experiments.study import SEEDS, StudyConfig
 from crossner_core.options.base import option
 
@@ -43,7 +44,10 @@ class PdalnConfig(StudyConfig):
         PDALN_SENTENCES, "Number of labelled target sentences; the rest of train is unlabelled text.", min=1, max=10**7
     )
     order: str = option(
-        "random", "Which sentences to take: drawn with the seed, or the first in the file.", choices=("random", "file")
+        "entities",
+        "Which sentences to take: drawn with the seed from those with entities (so that augmentation makes exactly the "
+        "paper's number), drawn from all (random), or the first in the file.",
+        choices=("entities", "random", "file"),
     )
 
 
@@ -114,5 +118,6 @@ grid_study(
     reference="Zhang et al. 2021 (PDALN), tables 1 and 2",
     corpora=PDALN_CORPORA,
     notes=_notes,
+    more=stage_table,
     published=(*printed(ZHANG), PRINTED_WITHOUT),
 )

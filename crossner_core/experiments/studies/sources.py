@@ -174,7 +174,7 @@ def _rare(inputs: Inputs, corpus: str, row: Row, seed: int) -> set[str]:
     target = read_corpus(corpus, inputs.data)
     if row.x == 0:
         return set(target.types)
-    train = target.data(size=row.size, seed=seed if row.order == "random" else 0, order=row.order).train
+    train = target.data(size=row.size, seed=0 if row.order == "file" else seed, order=row.order).train
     mentions = Counter(span.type for item in train for span in item.spans)
     return {name for name in target.types if mentions[name] < _RARE_BELOW}
 

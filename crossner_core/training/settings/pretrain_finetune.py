@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 def pretrain_finetune(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan a source stage at its own, lower rate and then the target stage.
 
-    The head keeps its rows for types that both domains share by name. Departure from the released code: the source
-    stage has a head of the source's own types, so that one source checkpoint serves every target; the new head is
-    trained alone at first, so that its random rows do not distort the encoder (Kumar et al. 2022).
+    The head keeps its rows for types that both domains share by name. Departure from the released code unless
+    `source_head` is target: the source stage has a head of the source's own types, so that one source checkpoint serves
+    every target. Another, unless `head_first_epochs` is 0: the new head is trained alone at first, so that its random
+    rows do not distort the encoder (Kumar et al. 2022).
     """
     types = data.source_types
+    if recipe.source_head == "target":
+        types = (*data.types, *(name for name in types if name not in data.types))
     source = Stage(
         phase="source",
         train=data.source_train,

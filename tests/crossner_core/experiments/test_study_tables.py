@@ -183,8 +183,8 @@ def test_differences_average_over_corpora_and_say_what_is_reached() -> None:
     assert len(cells) == 8 + 2
     scarce = [cell for cell in cells if cell.corpus == "wikigold"]
     assert {(cell.size, cell.order, cell.recipe.seed, cell.recipe.pdaln_rounds) for cell in scarce} == {
-        (100, "random", 7, 0),
-        (100, "random", 7, scarce[1].recipe.pdaln_rounds),
+        (100, "entities", 7, 0),
+        (100, "entities", 7, scarce[1].recipe.pdaln_rounds),
     }
     f1 = {cell: 50.0 + (2.0 if cell.recipe.architecture == "crf" else 0.0) for cell in cells if cell not in scarce}
     music = next(cell for cell in f1 if (cell.corpus, cell.recipe.seed) == ("music", 2) and f1[cell] == 52.0)
@@ -215,6 +215,10 @@ def test_transfer_as_released_differs_in_the_setting_alone_and_says_how_it_train
     assert (direct.setting, staged.setting) == ("direct", "pretrain_finetune")
     assert replace(staged, setting="direct").hash == direct.hash
     assert staged.schedule == "constant" and not staged.constrained and not staged.head_first_epochs
+    # The release pre-trains in the target's head, inherits nothing and does not clip.
+    assert (
+        staged.source_head == "target" and not staged.clip_norm and replace(staged, inherit=False).hash == staged.hash
+    )
     assert any(note.startswith("As released") for note in chosen.build(config, Inputs({}, Path(), Path())).notes)
 
 
@@ -234,7 +238,7 @@ def test_pdaln_studies_train_on_the_encoders_they_are_given(id: str) -> None:
     cells = chosen.cells(config)
     assert len(cells) == 2 * len(alone)
     assert {cell.recipe.encoder for cell in cells} == {"minilm", "/x/wikigold"}
-    results = {cell: SimpleNamespace(f1=50.0, best_epoch=1, epochs=1, train_sentences=100) for cell in cells}
+    results = {cell: SimpleNamespace(f1=50.0, best_epoch=1, epochs=1, train_sentences=100, stages=()) for cell in cells}
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
     both = [str(row[0]).split(" − ") for row in made.tables[1].rows]
     assert both and all(one.rpartition(", ")[2] == other.rpartition(", ")[2] for one, other in both)
@@ -247,7 +251,7 @@ def test_pdalns_published_figures_stand_beside_its_own_set_up_alone(id: str) -> 
     def printed(**given: Any) -> bool:
         config = chosen.config(corpora=("wikigold",), seeds=(1,), **given)
         results = {
-            cell: SimpleNamespace(f1=50.0, best_epoch=1, epochs=1, train_sentences=1000)
+            cell: SimpleNamespace(f1=50.0, best_epoch=1, epochs=1, train_sentences=1000, stages=())
             for cell in chosen.cells(config)
         }
         made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
@@ -311,11 +315,14 @@ def test_study_says_where_dev_kept_what_the_last_stage_began_with() -> None:
     without = [cell for cell in cells if not cell.recipe.pdaln_use_word_mmd]
     best = {cell: 0 if cell.recipe.seed == 1 and cell in without else 3 for cell in cells}
     results = {
-        cell: SimpleNamespace(f1=50.0, best_epoch=epoch, epochs=1, train_sentences=100) for cell, epoch in best.items()
+        cell: SimpleNamespace(f1=50.0, best_epoch=epoch, epochs=1, train_sentences=100, stages=())
+        for cell, epoch in best.items()
     }
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
     assert made.notes[-1].endswith("what it began with, which was kept: PDALN w/o word MMD (1 of 2).")
-    later = {cell: SimpleNamespace(f1=50.0, best_epoch=None, epochs=1, train_sentences=100) for cell in cells}
+    later = {
+        cell: SimpleNamespace(f1=50.0, best_epoch=None, epochs=1, train_sentences=100, stages=()) for cell in cells
+    }
     assert len(chosen.build(config, Inputs(later, Path(), Path())).notes) == len(made.notes) - 1  # type: ignore[arg-type]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from crossner_core.encoders.windows import Batch, collate
 from crossner_core.errors import InvalidConfig
+from crossner_core.options.pdaln import PdalnOptions
 from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.engine import TaskRun
 from crossner_core.training.machine import RunRandom
@@ -100,7 +101,8 @@ def test_pdaln_settings_need_source_and_bare_text() -> None:
 
 
 def test_pdaln_plan_is_a_base_stage_and_rounds_on_adaptive_data() -> None:
-    base, first, second = plan_of(pdaln_source_sentences=5, pdaln_round_epochs=7, pdaln_round_rate=0.5)
+    drawn = {"pdaln_source_sentences": 5, "pdaln_base_source": "drawn"}
+    base, first, second = plan_of(**drawn, pdaln_round_epochs=7, pdaln_round_rate=0.5)
     assert [stage.phase for stage in (base, first, second)] == ["base", "round 1", "round 2"]
     assert len(base.train) == 5 and base.epochs == 5 and first.epochs == second.epochs == 7
     assert first.train == second.train and len(first.train) <= 10 * 4 + 5 * 2
@@ -111,16 +113,94 @@ def test_pdaln_plan_is_a_base_stage_and_rounds_on_adaptive_data() -> None:
     assert any("Adaptive data: 40 sentences from 10 target" in note for note in base.notes) and not first.notes
 
 
-def test_pdaln_plan_without_augmentation_goes_over_the_source_again() -> None:
-    base, first = plan_of(pdaln_use_augmentation=False, pdaln_rounds=1)
-    assert first.train == base.train
-    assert len(plan_of(pdaln_rounds=0)) == 1
+def test_pdaln_plan_without_augmentation_goes_over_the_same_sentences_unchanged() -> None:
+    data = data_with_text()
+    _, exchanged = plan_of(data, pdaln_source_sentences=5, pdaln_rounds=1)
+    base, first = plan_of(data, pdaln_source_sentences=5, pdaln_rounds=1, pdaln_use_augmentation=False)
+    assert len(first.train) == len(exchanged.train) == 4 * 10 + 2 * 5 and len(base.train) == len(data.source_train)
+    assert {item.sentence.id for item in first.train} == {
+        item.sentence.id.partition("~")[0] for item in exchanged.train
+    }
+    assert first.train[:4] == (data.train[0],) * 4 and len(plan_of(pdaln_rounds=0)) == 1
+    former = {"pdaln_use_augmentation": False, "pdaln_base_source": "drawn", "pdaln_source_sentences": 5}
+    base, first = plan_of(data, **former, pdaln_rounds=1)
+    assert first.train == base.train and len(base.train) == 5
+
+
+def test_pdaln_base_stage_has_its_own_batches_epochs_and_looks() -> None:
+    former = {"pdaln_batch_size": 0, "pdaln_base_epochs": 0, "pdaln_dev_every": 0}
+    changes: dict[str, Any] = {"batch_size": 7, "max_epochs": 9, "dev_every": 3}
+    assert [(one.batch_size, one.epochs, one.dev_every) for one in plan_of(**changes, **former)] == [
+        (7, 9, 3), (7, 3, 3), (7, 3, 3),
+    ]  # fmt: skip
+    changes |= {"pdaln_batch_size": 32, "pdaln_base_epochs": 2}
+    assert [(one.batch_size, one.epochs, one.dev_every) for one in plan_of(**changes)] == [
+        (32, 2, 1), (32, 3, 1), (32, 3, 1),
+    ]  # fmt: skip
+    own = tiny_recipe(setting="pdaln", pdaln_batch_size=32, pdaln_base_epochs=2)
+    assert replace(own, batch_size=7, max_epochs=9, dev_every=3).hash == own.hash
+    assert replace(own, pdaln_batch_size=0, batch_size=7).hash != replace(own, pdaln_batch_size=0, batch_size=8).hash
+
+
+def test_pdaln_recipe_of_an_earlier_version_keeps_its_meaning() -> None:
+    later = {spec.name for spec in fields(PdalnOptions) if spec.metadata["later"]}
+    assert later >= {"pdaln_batch_size", "pdaln_base_source", "pdaln_keep", "pdaln_bare_text"}
+    stored = {name: value for name, value in Recipe(setting="pdaln").to_dict().items() if name not in later}
+    stored |= {"pdaln_estimator": "biased"}
+    read = Recipe.from_dict(stored)
+    assert (read.pdaln_batch_size, read.pdaln_base_source, read.pdaln_base_epochs, read.pdaln_dev_every) == (
+        0, "drawn", 0, 0,
+    )  # fmt: skip
+    assert not read.pdaln_with_entities and read.pdaln_estimator == "biased"
+    assert not later & set(effective(stored)) and effective(stored) == effective(read.to_dict())
+    assert Recipe.from_dict({"setting": "pdaln", "pdaln_alpha": 2.0}).pdaln_batch_size == 32
+    assert Recipe(setting="pdaln").hash != read.hash
+
+
+def test_pdaln_draws_source_sentences_with_an_entity_to_exchange() -> None:
+    plain = tuple(labelled(["It", "rained", str(day)], []) for day in range(40))
+    data = replace(data_with_text(), sources=(SourceCorpus(plain + own_sentences(5, offset=100)),))
+    recipe = tiny_recipe(setting="pdaln", pdaln_source_sentences=5, pdaln_rounds=1)
+    _, first = setting("pdaln").plan(recipe, data)
+    assert len(first.train) == 4 * 10 + 2 * 5
+    former = source_sample(replace(recipe, pdaln_with_entities=False), data)
+    assert len(former) == 5 and any(not item.spans for item in former)
+    with_none = replace(data, sources=(SourceCorpus(plain),))
+    assert len(source_sample(recipe, with_none)) == 5
+
+
+@pytest.mark.parametrize("id", ["pdaln", "pdaln_unsupervised"])
+def test_pdaln_bare_text_can_be_the_test_sentences_and_says_so(id: str) -> None:
+    data = data_with_text()
+    run = stage_run(0, data, setting=id, pdaln_bare_text="test")
+    material = run.task.objective.material  # type: ignore[union-attr]
+    assert material.unlabelled == tuple(item.sentence for item in data.test)
+    assert any(note.startswith("Transductive") for note in run.task.stage.notes)
+    assert not any("Transductive" in note for note in plan_of(data, setting=id)[0].notes)
+    with pytest.raises(InvalidConfig, match="no test sentences"):
+        plan_of(replace(data, test=()), setting=id, pdaln_bare_text="test")
+
+
+def test_pdaln_distils_over_entity_tokens_alone() -> None:
+    changes = {**OFF, "pdaln_use_distillation": True, "pdaln_gamma": 1.0, "pdaln_rounds": 1}
+    run = stage_run(1, **changes, pdaln_distil_tokens="entities")
+    every = stage_run(1, **changes)
+    own, *_ = parts_of(run)
+    teacher = run.task.objective.teacher  # type: ignore[union-attr]
+    soft = teacher.tag_log_probabilities(own).exp()
+    losses = -(soft * run.model.tag_log_probabilities(own)).sum(-1)
+    entities = (own.tags > 0) & own.mask
+    assert run.model.tags[0] == "O" and 0 < entities.sum() < own.mask.sum()
+    assert loss_of(run).item() == pytest.approx(losses[entities].mean().item(), rel=1e-5)
+    assert loss_of(every).item() == pytest.approx(losses[own.mask].mean().item(), rel=1e-5)
+    without_tags = replace(own, tags=torch.full_like(own.tags, -100))
+    assert torch.equal(objective.entity_tokens(without_tags, soft, 0), soft.argmax(-1) != 0)
 
 
 def test_pdaln_plan_without_shared_types_has_no_adaptive_data_and_never_decodes_source_types() -> None:
     there = (labelled(["Hops", "won"], [(0, 1, "horse")]), labelled(["It", "rained"], []))
     base, first, _ = plan_of(replace(data_with_text(), sources=(SourceCorpus(there),)))
-    assert first.train == base.train == there
+    assert base.train == there and first.train[-2:] == (there[0], there[0]) and there[1] not in first.train
     assert base.types == (*TYPES, "horse") and base.scored == len(TYPES)
 
 
@@ -164,7 +244,10 @@ def test_pdaln_options_matter_in_their_settings_alone() -> None:
         ({"pdaln_use_sentence_mmd": False, "pdaln_use_word_mmd": False}, ("alpha", "beta", "tag_weight", "estimator")),
         ({"pdaln_use_contrastive": False}, ("temperature", "contrastive_weight", "synonyms")),
         ({"pdaln_use_contrastive": False, "pdaln_label_distorted": True}, ("temperature", "contrastive_weight")),
-        ({"pdaln_use_augmentation": False}, ("target_copies", "replace")),
+        ({"pdaln_use_augmentation": False}, ("replace",)),
+        ({"pdaln_use_augmentation": False, "pdaln_base_source": "drawn"}, ("target_copies", "replace")),
+        ({"pdaln_rounds": 0}, ("source_sentences", "with_entities", "keep")),
+        ({"setting": "pdaln_unsupervised"}, ("source_sentences", "keep", "distil_tokens")),
         ({"pdaln_use_distillation": False, "pdaln_student": "vat"}, ("gamma", "student", "noise")),
         (
             {"pdaln_rounds": 0, "pdaln_student": "vat"},
@@ -195,10 +278,12 @@ def test_pdaln_option_without_effect_changes_no_loss_and_no_hash(
 ) -> None:
     other: dict[str, Any] = {
         "alpha": 7.0, "alpha_unsupervised": 7.0, "beta": 7.0, "tag_weight": 0.9, "temperature": 0.5,
-        "contrastive_weight": 0.7, "synonyms": "encoder", "estimator": "unbiased", "target_copies": 1, "replace": "all",
+        "contrastive_weight": 0.7, "synonyms": "encoder", "estimator": "biased", "target_copies": 1, "replace": "all",
         "gamma": 0.9, "student": "progressive", "noise": 3.0, "rounds": 1, "round_epochs": 9, "round_rate": 0.1,
-        "use_distillation": False, "use_augmentation": False,
+        "use_distillation": False, "use_augmentation": False, "source_sentences": 6, "with_entities": False,
+        "distil_tokens": "entities", "keep": "last",
     }  # fmt: skip
+    unseen = ("synonyms", "noise", "round_epochs", "round_rate", "rounds", "keep", "with_entities")
     plain = {"setting": "pdaln", "pdaln_rounds": 2, "pdaln_synonyms": "auto", **base}
     losses = [loss_of(stage_run(at, **plain)) for at in range(len(plan_of(**plain)))]
     own = tiny_recipe(**plain)
@@ -211,7 +296,7 @@ def test_pdaln_option_without_effect_changes_no_loss_and_no_hash(
             ], name
             again = [loss_of(stage_run(at, **values)) for at in range(len(losses))]
             assert all(map(torch.equal, again, losses)), name
-        elif not without and name not in ("synonyms", "noise", "round_epochs", "round_rate", "rounds"):
+        elif not without and name not in unseen:
             again = [loss_of(stage_run(at, **values)) for at in range(len(losses))]
             assert not all(map(torch.equal, again, losses)), name
 
@@ -244,7 +329,7 @@ def test_pdaln_sentence_mmd_is_added_with_its_weight() -> None:
     there = torch.cat([sentence_vectors(target), sentence_vectors(bare)])
     assert torch.allclose(sentence_vectors(own), on.model.encoder(own.input_ids, own.attention_mask)[0][:, 0])
     assert loss_of(on).item() == pytest.approx(
-        (loss_of(off) + 2.0 * squared_mmd(sentence_vectors(own), there)).item(), rel=1e-5
+        (loss_of(off) + 2.0 * squared_mmd(sentence_vectors(own), there, estimator="unbiased")).item(), rel=1e-5
     )
 
 

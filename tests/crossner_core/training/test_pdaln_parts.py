@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from crossner_core.errors import InvalidConfig
+from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.schema import Span, check_spans
 from crossner_core.training.settings.pdaln.companions import (
     MOST,
@@ -31,6 +32,7 @@ from crossner_core.training.settings.pdaln.material import (
     without_stretch,
 )
 from crossner_core.training.settings.pdaln.objective import FIXED, MEDIANS, contrastive_loss, squared_mmd
+from crossner_core.training.settings.pdaln.wordnet import read_wordnet
 from tests.support.training_builders import labelled, own_sentences, tiny_encoder
 
 SONG = labelled(["Ada", "Brook", "sang", "in", "New", "Haven", "."], [(0, 2, "person"), (4, 6, "location")], "a")
@@ -226,22 +228,61 @@ def test_synonyms_candidates_and_case() -> None:
     assert [in_case_of(word, "city") for word in ("town", "Town", "TOWN")] == ["city", "City", "CITY"]
 
 
-class Lemmas:
-    """Stands for the corpus: one synset a word."""
-
-    def __init__(self, **words: list[str]) -> None:
-        self.words = words
-
-    def synsets(self, word: str) -> list[Lemmas]:
-        return [self] if word.lower() in self.words else []
-
-    def lemma_names(self) -> list[str]:
-        return [name for names in self.words.values() for name in names]
-
-
 def test_synonyms_wordnet_gives_other_single_words() -> None:
-    corpus = Lemmas(sang=["sing", "chant", "break_down", "sang"])
-    assert from_wordnet(["Sang", "Oslo"], corpus) == {"Sang": ("Chant", "Sing")}
+    lexicon = {"Sang": {"sing", "chant", "break_down", "sang"}, "Oslo": set[str]()}
+    assert from_wordnet(["Sang", "Oslo"], lambda word: lexicon[word]) == {"Sang": ("Chant", "Sing")}
+
+
+def small_wordnet(folder: Path) -> Path:
+    """Write a WordNet of two synsets in its own format, under a licence as long as a line."""
+    synsets = {
+        "verb": ["33 v 03 sing 0 chant 0 break_down 2 001 @ 00000001 v 0000 01 + 02 00 | to make music"],
+        "adj": ["00 s 02 big(p) 0 large 0 000 | of size"],
+        "noun": [],
+        "adv": [],
+    }
+    for part, lines in synsets.items():
+        licence, index = "  1 All rights reserved\n", ["  1 All rights reserved"]
+        data = licence
+        for line in lines:
+            offset = f"{len(data):08d}"
+            words = [word.partition("(")[0] for word in line.split()[3 : 3 + 2 * int(line.split()[2], 16) : 2]]
+            index += [f"{word} {part[0]} 1 1 @ 1 0 {offset}" for word in words]
+            data += f"{offset} {line}\n"
+        (folder / f"data.{part}").write_text(data)
+        (folder / f"index.{part}").write_text("".join(f"{line}\n" for line in index))
+    (folder / "verb.exc").write_text("sang sing\n")
+    return folder
+
+
+def test_synonyms_wordnet_is_read_from_the_files_of_debians_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lexicon = read_wordnet(small_wordnet(tmp_path))
+    assert lexicon is not None
+    assert lexicon("Sing") == lexicon("sang") == {"sing", "chant", "break_down"}
+    assert lexicon("large") == {"big", "large"} and lexicon("Oslo") == set()
+    assert read_wordnet(tmp_path / "none") is None
+    monkeypatch.setenv("WNSEARCHDIR", str(tmp_path))
+    monkeypatch.setattr("importlib.import_module", _no_nltk)
+    chosen = pick_wordnet("auto")
+    assert chosen is not None and from_wordnet(["Sang"], chosen) == {"Sang": ("Chant", "Sing")}
+
+
+def _no_nltk(name: str) -> None:
+    raise ImportError(name)
+
+
+def test_synonyms_wordnet_with_files_of_two_versions_is_refused(tmp_path: Path) -> None:
+    folder = small_wordnet(tmp_path)
+    (folder / "data.verb").write_text("  1 A longer licence than before\n")
+    lexicon = read_wordnet(folder)
+    assert lexicon is not None
+    with pytest.raises(BadInput, match=r"data\.verb has no synset at byte"):
+        lexicon("sing")
+    (folder / "index.adv").write_text("often r few\n")
+    with pytest.raises(BadInput, match=r"index\.adv, line 1"):
+        read_wordnet(folder)
 
 
 def test_synonyms_wordnet_that_must_be_and_is_not_is_said() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,7 @@ def test_pdaln_resumed_equals_uninterrupted(
         assert any(name.startswith("objective/teacher/") for name in tensors) == (stage > 0)
     resumed = result_of(run_all(recipe, tmp_path / "parts"))
     assert (resumed.history, resumed.steps, resumed.test) == (whole.history, whole.steps, whole.test)
+    assert resumed.stages == whole.stages and [stage.phase for stage in whole.stages] == ["base", "round 1", "round 2"]
     assert resumed.notes[:2] == whole.notes[:2] and "Adaptive data" in resumed.notes[1] and len(whole.history) == 4
     assert_same(tmp_path / "whole", tmp_path / "parts")
 
@@ -117,6 +119,26 @@ def test_pdaln_round_that_is_no_better_on_dev_keeps_what_came_in(tmp_path: Path)
     assert base.dev is not None and after.dev is not None and after.history[-1].dev_f1 is not None
     assert after.history[-1].dev_f1 < base.dev.f1 == after.dev.f1
     assert_same(tmp_path / "base", tmp_path / "after")
+
+
+def test_pdaln_reports_every_stage_and_the_last_round_stands_if_asked(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"architecture": "crf", "max_epochs": 8, "pdaln_round_epochs": 2, "clip_norm": 1000.0}
+    changes |= {"pdaln_use_contrastive": False, "pdaln_round_rate": 10.0, "pdaln_use_distillation": False}
+    kept, last = (result_of(run_all(small(**changes, pdaln_keep=how), tmp_path / how)) for how in ("dev", "last"))
+    assert kept.dev is not None and last.dev is not None and kept.test is not None and last.test is not None
+    base, *rounds = kept.stages
+    assert (base == last.stages[0] and base.dev == kept.history[base.epoch or 0].dev_f1) or base.epoch
+    # A rate of ten times the base stage's tears the model apart: no round is better on dev than the base stage.
+    assert [stage.epoch for stage in rounds] == [0, 0] and [stage.test for stage in rounds] == [base.test] * 2
+    assert kept.test.f1 == base.test and all((stage.last_dev or 0.0) < base.dev for stage in rounds)
+    assert [(stage.epoch, stage.dev, stage.test) for stage in last.stages[1:]] == [
+        (2, stage.last_dev, stage.last_test) for stage in last.stages[1:]
+    ]
+    assert (last.stages[-1].dev, last.stages[-1].test, last.best_epoch) == (last.dev.f1, last.test.f1, 2)
+    assert last.dev.f1 == last.history[-1].dev_f1 and last.dev.f1 < base.dev
+    assert RunResult.from_dict(json.loads(json.dumps(kept.to_dict()))).stages == kept.stages
+    assert any(note.startswith("round 1: what it began with is kept") for note in kept.notes)
+    assert any(note.startswith("round 2: epoch 2 is kept, F1") for note in last.notes)
 
 
 def test_pdaln_log_of_a_run_goes_forward_through_all_phases(tmp_path: Path) -> None:

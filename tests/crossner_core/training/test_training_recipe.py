@@ -1,17 +1,30 @@
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
+import torch
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.training.data import SourceCorpus
-from crossner_core.training.recipe import Recipe, effective, is_outdated, source_options, source_recipe, source_weights
+from crossner_core.training.loop import train
+from crossner_core.training.recipe import (
+    Recipe,
+    effective,
+    is_outdated,
+    source_key,
+    source_options,
+    source_recipe,
+    source_weights,
+)
 from crossner_core.training.settings.registry import needs_source, setting, setting_ids
 from crossner_core.training.stage import Stage
-from tests.support.training_builders import own_sentences, tiny_data, tiny_recipe
+from crossner_core.training.tagging import begin_stage
+from tests.support.training_builders import TYPES, own_sentences, tiny_data, tiny_encoder, tiny_recipe
 
 
 def test_recipe_round_trip_and_hash() -> None:
@@ -106,6 +119,52 @@ def test_recipe_of_several_sources_learns_from_all_of_them() -> None:
     (stage,) = setting("joint").plan(recipe, data)
     assert stage.train == data.train * recipe.upsample + first + second
     assert replace(data, sources=(SourceCorpus(first),)).fingerprint != data.fingerprint
+
+
+def test_source_stage_in_the_targets_head_leaves_every_row_of_it(tmp_path: Path) -> None:
+    renamed = tuple(
+        replace(item, spans=tuple(replace(span, type=f"{span.type}s") for span in item.spans))
+        for item in own_sentences(6, offset=100)
+    )
+    data = replace(tiny_data(), sources=(SourceCorpus(own_sentences(6, offset=200) + renamed),))
+    recipe = tiny_recipe(setting="pretrain_finetune", source_head="target", head_first_epochs=0)
+    source, target = setting("pretrain_finetune").plan(recipe, data)
+    assert source.types == (*data.types, *(name for name in data.source_types if name not in data.types))
+    assert set(source.types) > set(data.types) == set(target.types) and source.cached
+    usual = replace(recipe, source_head="source")
+    assert setting("pretrain_finetune").plan(usual, data)[0].types == data.source_types
+    # The checkpoint depends on the target's types, which only this head has; there is nothing left to inherit.
+    other = replace(data, types=(*data.types, "album"))
+    assert source_key(recipe, data, "e") != source_key(recipe, other, "e")
+    assert source_key(usual, data, "e") == source_key(usual, other, "e") != source_key(recipe, data, "e")
+    assert replace(recipe, inherit=False).hash == recipe.hash != usual.hash != replace(usual, inherit=False).hash
+    *_, last = train(recipe, data, checkpoint_dir=tmp_path, encoder=tiny_encoder())
+    assert last.result is not None and {record.phase for record in last.result.history} == {"source", "target"}
+
+
+def test_target_head_begins_with_all_rows_of_a_source_stage_in_it() -> None:
+    data = replace(tiny_data(), types=(*TYPES, "album"), sources=(SourceCorpus(own_sentences(6, offset=200)),))
+    recipe = tiny_recipe(setting="pretrain_finetune", source_head="target")
+    source, target = setting("pretrain_finetune").plan(recipe, data)
+    first = begin_stage(recipe, source, tiny_encoder())
+    with torch.no_grad():
+        for number, row in enumerate(first.model.head.weight):
+            row.fill_(float(number + 1))
+    second = begin_stage(recipe, target, tiny_encoder(), first.model)
+    assert first.model.tags == second.model.tags and "B-album" in second.model.tags
+    assert torch.equal(first.model.head.weight, second.model.head.weight)
+
+
+def test_clip_norm_of_0_scales_no_gradient_down() -> None:
+    plans = [
+        begin_stage(recipe, setting("direct").plan(recipe, tiny_data())[0], tiny_encoder()).plan
+        for recipe in (tiny_recipe(clip_norm=0), tiny_recipe())
+    ]
+    assert [plan.clip_norm for plan in plans] == [math.inf, 1.0]
+    parameter = torch.nn.Parameter(torch.zeros(2))
+    parameter.grad = torch.tensor([3e5, 4e5])
+    norm = torch.nn.utils.clip_grad_norm_([parameter], plans[0].clip_norm)
+    assert norm == 5e5 and parameter.grad.tolist() == [3e5, 4e5]
 
 
 def test_source_counts_as_often_as_its_weight_says() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,29 +22,31 @@ from crossner_core.schema import LabelledSentence
 from crossner_core.training.batches import tag_indices
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.pdaln.material import Material, Synonyms, distorted
+from crossner_core.training.settings.pdaln.wordnet import DEBIAN_FOLDER, Lexicon, read_wordnet
 
 # Maximum number of synonyms per word.
 MOST = 5
 _CHUNK = 512
 
 
-def wordnet() -> Any | None:
-    """Return NLTK's WordNet corpus, None if NLTK or its data is not installed."""
+def wordnet() -> Lexicon | None:
+    """Return WordNet: NLTK's, else Debian's package `wordnet-base`; None if neither is installed."""
     try:
         corpus = importlib.import_module("nltk.corpus").wordnet
         corpus.ensure_loaded()
     except (ImportError, LookupError):
-        return None
-    return corpus
+        return read_wordnet(Path(os.environ.get("WNSEARCHDIR") or DEBIAN_FOLDER))
+    return lambda word: {lemma for synset in corpus.synsets(word) for lemma in synset.lemma_names()}
 
 
-def pick_wordnet(wanted: str) -> Any | None:
+def pick_wordnet(wanted: str) -> Lexicon | None:
     """Return WordNet for auto or wordnet, None for the encoder; raise InvalidConfig if required but missing."""
     lexicon = wordnet() if wanted != "encoder" else None
     if wanted == "wordnet" and lexicon is None:
         raise InvalidConfig(
-            "pdaln_synonyms is 'wordnet', but NLTK's WordNet is not installed here; install nltk and its corpus "
-            "'wordnet', or choose auto or encoder."
+            "pdaln_synonyms is 'wordnet', but WordNet is not installed here: install Debian's package wordnet-base, or "
+            f"nltk and its corpus 'wordnet'; or set WNSEARCHDIR to WordNet's folder if that is not {DEBIAN_FOLDER}; "
+            "or choose auto or encoder."
         )
     return lexicon
 
@@ -52,11 +56,11 @@ def candidates(words: Iterable[str]) -> list[str]:
     return sorted({word for word in words if word.isalpha() and (len(word) > 3 or word[0].isupper())})
 
 
-def from_wordnet(words: Sequence[str], corpus: Any) -> dict[str, tuple[str, ...]]:
+def from_wordnet(words: Sequence[str], lexicon: Lexicon) -> dict[str, tuple[str, ...]]:
     """Return each word's single-word synonyms, in its own case; words without are left out."""
     synonyms: dict[str, tuple[str, ...]] = {}
     for word in words:
-        lemmas = {lemma for synset in corpus.synsets(word) for lemma in synset.lemma_names() if lemma.isalpha()}
+        lemmas = {lemma for lemma in lexicon(word) if lemma.isalpha()}
         others = sorted({in_case_of(word, lemma) for lemma in lemmas if lemma.lower() != word.lower()})
         if others:
             synonyms[word] = tuple(others[:MOST])
@@ -154,11 +158,11 @@ class Companions:
         self.distorts = recipe.pdaln_use_contrastive or recipe.pdaln_label_distorted
         everything = material.train + material.target if self.distorts else ()
         self.words = candidates(word for item in everything for word in item.sentence.words)
-        corpus = pick_wordnet(recipe.pdaln_synonyms) if self.distorts else None
-        self._wordnet = from_wordnet(self.words, corpus) if corpus is not None else None
+        lexicon = pick_wordnet(recipe.pdaln_synonyms) if self.distorts else None
+        self._wordnet = from_wordnet(self.words, lexicon) if lexicon is not None else None
         self.tokenizer = encoder.require_subwords("PDALN")
         table = model.encoder.get_input_embeddings().weight
-        self.neighbours = neighbours([] if corpus is not None else self.words, self.tokenizer, table)
+        self.neighbours = neighbours([] if lexicon is not None else self.words, self.tokenizer, table)
 
     @property
     def neighbours(self) -> Tensor:

@@ -41,12 +41,24 @@ class Material:
         return bool(self.target)
 
 
+def whole_source(data: TrainingData) -> tuple[LabelledSentence, ...]:
+    """Return all source sentences that have words."""
+    return tuple(item for item in data.source_train if item.sentence.tokens)
+
+
 def source_sample(recipe: Recipe, data: TrainingData) -> tuple[LabelledSentence, ...]:
-    """Return the source sentences of a run, sampled with its seed, in corpus order."""
-    filled = [item for item in data.source_train if item.sentence.tokens]
+    """Return the source sentences that a run draws with its seed, in corpus order.
+
+    With `pdaln_with_entities` they are drawn from those with an entity of a type that labelled target entities have.
+    """
+    filled = whole_source(data)
+    if recipe.setting == "pdaln" and recipe.pdaln_with_entities and recipe.pdaln_source_sentences:
+        shared = {span.type for item in data.train for span in item.spans}
+        usable = tuple(item for item in filled if any(span.type in shared for span in item.spans))
+        filled = usable or filled
     count = recipe.pdaln_source_sentences
     if not count or count >= len(filled):
-        return tuple(filled)
+        return filled
     import numpy as np
 
     drawn = np.random.default_rng([recipe.seed, _DRAW]).permutation(len(filled))[:count]
@@ -57,12 +69,7 @@ def adaptive_data(
     recipe: Recipe, source: Sequence[LabelledSentence], target: Sequence[LabelledSentence]
 ) -> tuple[tuple[LabelledSentence, ...], str]:
     """Return sentences of both domains with entities exchanged, and a note on them."""
-    import numpy as np
-
-    rng = np.random.default_rng([recipe.seed, _EXCHANGE])
-    how = recipe.pdaln_replace
-    ours = exchange(target, surfaces(source), recipe.pdaln_target_copies, rng, replace=how)
-    theirs = exchange(source, surfaces(target), recipe.pdaln_source_copies, rng, replace=how)
+    ours, theirs = _exchanged(recipe, source, target)
     note = (
         f"Adaptive data: {len(ours.items)} sentences from {len(target)} target sentences ({ours.skipped} without an "
         f"entity to exchange), {len(theirs.items)} from {len(source)} source sentences ({theirs.skipped} without)."
@@ -70,11 +77,39 @@ def adaptive_data(
     return ours.items + theirs.items, note
 
 
+def unchanged_data(
+    recipe: Recipe, source: Sequence[LabelledSentence], target: Sequence[LabelledSentence]
+) -> tuple[tuple[LabelledSentence, ...], str]:
+    """Return what adaptive data is made from: each sentence as often as it has copies there, and a note on them.
+
+    If no entity can be exchanged, these are the sentences with entities, as often as copies were asked for.
+    """
+    ours, theirs = _exchanged(recipe, source, target)
+    items = ours.originals + theirs.originals
+    if not items:
+        both = ((target, recipe.pdaln_target_copies), (source, recipe.pdaln_source_copies))
+        items = tuple(item for sentences, copies in both for item in sentences if item.spans for _ in range(copies))
+    return items, f"The rounds use {len(items)} sentences as they are: each as often as adaptive data has copies of it."
+
+
+def _exchanged(
+    recipe: Recipe, source: Sequence[LabelledSentence], target: Sequence[LabelledSentence]
+) -> tuple[Augmented, Augmented]:
+    """Return what the exchange makes of the target's and of the source's sentences."""
+    import numpy as np
+
+    rng = np.random.default_rng([recipe.seed, _EXCHANGE])
+    how = recipe.pdaln_replace
+    ours = exchange(target, surfaces(source), recipe.pdaln_target_copies, rng, replace=how)
+    return ours, exchange(source, surfaces(target), recipe.pdaln_source_copies, rng, replace=how)
+
+
 @dataclass(frozen=True, slots=True)
 class Augmented:
-    """Augmented sentences, and the number of sentences that gave none."""
+    """Augmented sentences with the one each was made from, and the number of sentences that gave none."""
 
     items: tuple[LabelledSentence, ...]
+    originals: tuple[LabelledSentence, ...]
     skipped: int
 
 
@@ -99,12 +134,14 @@ def exchange(
     Source: PDALN section 4.1.1.
     """
     made: list[LabelledSentence] = []
+    originals: list[LabelledSentence] = []
     skipped = 0
     for item in items:
         own = _copies(item, others, copies, rng, replace)
         made += own
+        originals += [item] * len(own)
         skipped += not own
-    return Augmented(tuple(made), skipped)
+    return Augmented(tuple(made), tuple(originals), skipped)
 
 
 def replaced(item: LabelledSentence, by: Mapping[int, Surface], *, id: str) -> LabelledSentence:

@@ -258,7 +258,10 @@ class PdalnObjective:
         return loss + _mean_loss(model, copies) if self.recipe.pdaln_label_distorted else loss
 
     def _distilled(self, model: TokenTagger, batches: Sequence[Batch], rng: np.random.Generator) -> Tensor:
-        """Return the mean over tokens of the cross-entropy to soft targets, or of the adversarial loss."""
+        """Return the mean over tokens of the cross-entropy to soft targets, or of the adversarial loss.
+
+        With `pdaln_distil_tokens` entities only their tokens count. Source: PDALN eq. 11, "containing N entities".
+        """
         if self.teacher is None:
             return adversarial_loss(model, batches, self.recipe.pdaln_noise, rng)
         total, count = torch.zeros((), device=batches[0].mask.device), 0
@@ -266,7 +269,10 @@ class PdalnObjective:
             with torch.no_grad():
                 soft = self.teacher.tag_log_probabilities(_bare(batch)).exp()  # (B, W, K)
             losses = -(soft * model.tag_log_probabilities(batch)).sum(-1)  # (B, W)
-            total, count = total + losses[batch.mask].sum(), count + int(batch.mask.sum())
+            counted = batch.mask
+            if self.recipe.pdaln_distil_tokens == "entities":
+                counted = counted & entity_tokens(batch, soft, model.tags.index("O"))
+            total, count = total + losses[counted].sum(), count + int(counted.sum())
         return total / max(count, 1)
 
 
@@ -291,6 +297,11 @@ def word_mmd(
         left, right = ours[first.tags == tag][:MOST_TOKENS], theirs[second.tags == tag][:MOST_TOKENS]
         total = total + weight * squared_mmd(left, right, estimator=estimator, bandwidths=bandwidths)
     return total
+
+
+def entity_tokens(batch: Batch, soft: Tensor, outside: int) -> Tensor:
+    """Return which tokens (B, W) are of entities: by their tags, where these are known, else by `soft` (B, W, K)."""
+    return torch.where(batch.tags == IGNORED, soft.argmax(-1), batch.tags) != outside
 
 
 def _mean_loss(model: TokenTagger, batches: Sequence[Batch]) -> Tensor:

@@ -7,9 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.schema import LabelledSentence
+from crossner_core.schema import LabelledSentence, Sentence
 from crossner_core.training.settings.direct import target_stage
-from crossner_core.training.settings.pdaln.material import Material, adaptive_data, source_sample
+from crossner_core.training.settings.pdaln.material import (
+    Material,
+    adaptive_data,
+    source_sample,
+    unchanged_data,
+    whole_source,
+)
 from crossner_core.training.settings.registry import register_setting
 from crossner_core.training.stage import MakeObjective, Objective, Stage
 
@@ -28,19 +34,22 @@ def pdaln(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan the base stage on source and labelled target (eq. 9), then rounds on adaptive data (eq. 10 and 11).
 
     Departures: each step uses labelled target sentences besides source or augmented ones (eq. 10 encodes them for the
-    word MMD in any case). Without adaptive data (the ablation, or no shared entity types) the rounds reuse the source
-    sentences. Source-only types get tags that are never decoded.
+    word MMD in any case). Without adaptive data (the ablation, or no shared entity types) the rounds use the same
+    sentences unchanged, as often. Source-only types get tags that are never decoded.
     """
-    source = source_sample(recipe, data)
-    target = tuple(item for item in data.train if item.sentence.tokens)
-    material = Material(source, target, data.unlabelled)
-    items, notes = source, [f"Source: {len(source)} of {len(data.source_train)} sentences."]
-    if recipe.pdaln_use_augmentation and recipe.pdaln_rounds:
-        made, note = adaptive_data(recipe, source, target)
-        items, notes = made or source, [*notes, note]
-    if not data.unlabelled:
-        notes.append("There are no unlabelled target sentences: sentence MMD compares with the labelled ones alone.")
-    return _stages(recipe, data, material, items, notes)
+    drawn, target = source_sample(recipe, data), tuple(item for item in data.train if item.sentence.tokens)
+    source, notes = _base_source(recipe, data, drawn)
+    bare, remark = _bare_text(recipe, data)
+    items = source
+    if recipe.pdaln_rounds:
+        made, note = adaptive_data(recipe, drawn, target) if recipe.pdaln_use_augmentation else ((), "")
+        if not made and recipe.pdaln_base_source == "all":
+            made, unchanged = unchanged_data(recipe, drawn, target)
+            note = f"{note} {unchanged}".strip()
+        items, notes = made or source, [*notes, *([note] if note else [])]
+    if not bare:
+        remark = "There are no unlabelled target sentences: sentence MMD compares with the labelled ones alone."
+    return _stages(recipe, data, Material(source, target, bare), items, [*notes, *([remark] if remark else [])])
 
 
 @register_setting(
@@ -49,21 +58,51 @@ def pdaln(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
 def pdaln_unsupervised(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan the base stage on source and unlabelled target sentences (eq. 8); only dev uses target labels.
 
-    The training sentences count as unlabelled text. The paper has no rounds here; `pdaln_distil_on`
-    augmented+unlabelled adds them, on source sentences, with soft targets for the unlabelled target sentences too.
+    Unless it is the test sentences, the training sentences count as unlabelled text. The paper has no rounds here;
+    `pdaln_distil_on` augmented+unlabelled adds them, on source sentences, with soft targets for the unlabelled target
+    sentences too.
     """
-    source = source_sample(recipe, data)
-    bare = tuple(item.sentence for item in data.train) + data.unlabelled
-    notes = [
-        f"Source: {len(source)} of {len(data.source_train)} sentences.",
-        f"The {len(data.train)} target training sentences are used without their labels.",
-    ]
+    drawn = source_sample(recipe, data)
+    source, notes = _base_source(recipe, data, drawn)
+    bare, remark = _bare_text(recipe, data)
+    if remark:
+        notes.append(remark)
+    else:
+        bare = tuple(item.sentence for item in data.train) + bare
+        notes.append(f"The {len(data.train)} target training sentences are used without their labels.")
     if recipe.pdaln_rounds and not _has_rounds(recipe):
         notes.append(
             "No rounds of teacher and student: without target labels nothing is augmented; for rounds on unlabelled "
             "sentences set pdaln_distil_on to augmented+unlabelled."
         )
-    return _stages(recipe, data, Material(source, (), bare), source, notes)
+    return _stages(recipe, data, Material(source, (), bare), drawn, notes)
+
+
+def _base_source(
+    recipe: Recipe, data: TrainingData, drawn: tuple[LabelledSentence, ...]
+) -> tuple[tuple[LabelledSentence, ...], list[str]]:
+    """Return the source sentences of the base stage (D_s), with notes on them."""
+    count = len(data.source_train)
+    if recipe.pdaln_base_source == "drawn":
+        return drawn, [f"Source: {len(drawn)} of {count} sentences."]
+    whole = whole_source(data)
+    more = f", and {len(drawn)} of them after the base stage" if recipe.pdaln_rounds and _has_rounds(recipe) else ""
+    return whole, [f"Source: {len(whole)} of {count} sentences{more}."]
+
+
+def _bare_text(recipe: Recipe, data: TrainingData) -> tuple[tuple[Sentence, ...], str]:
+    """Return the unlabelled target sentences, with a note if they are the test sentences."""
+    if recipe.pdaln_bare_text == "rest":
+        return data.unlabelled, ""
+    if not data.test:
+        raise InvalidConfig(
+            "pdaln_bare_text is 'test', and there are no test sentences; add some, or choose rest for the training "
+            "sentences without labels."
+        )
+    return tuple(item.sentence for item in data.test), (
+        f"Transductive: the unlabelled text is the {len(data.test)} test sentences, without their labels; the score on "
+        "test is not of unseen text."
+    )
 
 
 def _stages(
@@ -72,11 +111,16 @@ def _stages(
     if not material.train:
         raise InvalidConfig(f"Setting {recipe.setting!r}: the source corpus {recipe.source!r} has no words.")
     extra = tuple(name for name in data.source_types if name not in data.types)
+    usual = target_stage(recipe, data)
     base = replace(
-        target_stage(recipe, data),
+        usual,
         phase="base",
         train=material.train,
         types=data.types + extra,
+        epochs=recipe.pdaln_base_epochs or usual.epochs,
+        batch_size=recipe.pdaln_batch_size or usual.batch_size,
+        dev_every=recipe.pdaln_dev_every or usual.dev_every,
+        reported=True,
         objective=_objective(recipe, material),
         notes=tuple(notes),
     )
@@ -99,7 +143,8 @@ def _round(recipe: Recipe, base: Stage, material: Material) -> Stage:
         epochs=recipe.pdaln_round_epochs,
         seed=recipe.seed + _SEEDS_APART * material.round,
         objective=_objective(recipe, material),
-        measure_first=True,
+        measure_first=recipe.pdaln_keep == "dev",
+        keep_last=recipe.pdaln_keep == "last",
         notes=(),
     )
 

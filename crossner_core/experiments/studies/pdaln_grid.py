@@ -1,0 +1,273 @@
+"""PDALN's grid: estimator × batch, weights and contrast alone, chosen on dev and measured against a CRF trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from crossner_core.errors import InvalidConfig
+from crossner_core.experiments.cells import Cell, CellResult
+from crossner_core.experiments.plots import bars
+from crossner_core.experiments.published import ZHANG, printed, published_f1
+from crossner_core.experiments.studies._grid import (
+    Row,
+    Scores,
+    average,
+    cell_of,
+    check_labels,
+    difference,
+    each_encoder,
+    f1_table,
+    joined,
+    overridden,
+    scores_of,
+)
+from crossner_core.experiments.studies._stages import chosen_dev, chosen_test, stage_table
+from crossner_core.experiments.studies.pdaln_ablation import NO_TERMS, PdalnConfig, as_in_the_paper
+from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
+from crossner_core.experiments.tables import Table, Value, paired_interval, summary, verdict
+from crossner_core.options.base import option
+from crossner_core.training.recipe import Recipe
+
+TITLE = "PDALN's grid"
+SUPERVISIONS = {"semi-supervised": "pdaln", "unsupervised": "pdaln_unsupervised"}
+_CRF, _TRAINED_ON, _CONTRAST = "CRF", "CRF trained on", "contrast alone"
+_PAPER = "the paper's recipe"
+_CONTRAST_ALONE = {**NO_TERMS, "pdaln_use_contrastive": True}
+# Source: PDALN section 5.3, and eq. 4 for the estimator. The text has no warm-up, and one rate for all layers.
+PAPER_RECIPE: dict[str, Any] = {
+    "learning_rate": 5e-5,
+    "head_learning_rate": 5e-5,
+    "schedule": "linear",
+    "warmup_share": 0.0,
+    "max_length": 128,
+    "pdaln_batch_size": 32,
+    "pdaln_estimator": "biased",
+}
+# Every round stands, so that one training shows what it leaves with and without a choice on dev.
+_STANDS = {"pdaln_keep": "last"}
+
+
+@dataclass(frozen=True)
+class PdalnGridConfig(PdalnConfig):
+    """The grid is trained with `choice_seeds`; what dev chooses, and what it is compared with, with `seeds`."""
+
+    choice_seeds: tuple[int, ...] = option((555,), "Seeds of the choice on dev.")
+    supervision: tuple[str, ...] = option(
+        tuple(SUPERVISIONS), "With labelled target sentences, without, or both.", choices=tuple(SUPERVISIONS)
+    )
+    estimators: tuple[str, ...] = option(
+        ("unbiased", "biased"), "Estimators of the squared MMD.", choices=("biased", "unbiased")
+    )
+    batches: tuple[int, ...] = option((8, 32), "Sentences per step.", min=1, max=1024)
+    weights: tuple[float, ...] = option((0.1, 0.3, 3.0), "Factors on the weights of MMD.", min=1e-3, max=1000.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("choice_seeds", "supervision", "estimators", "batches", "weights"):
+            values = getattr(self, name)
+            if len(set(values)) < len(values):
+                raise InvalidConfig(f"{name} is {', '.join(map(str, values))}; each must be there once.")
+
+
+@dataclass(frozen=True)
+class Group:
+    """The rows of one supervision and encoder: what dev chooses from, and what that is compared with."""
+
+    supervision: str
+    label: str
+    candidates: tuple[Row, ...]
+    plain: Mapping[int, tuple[Row, ...]]
+    """By batch: the CRF on the base stage's sentences, and trained on for as many steps where there are rounds."""
+    papers: tuple[Row, ...]
+    """The same and PDALN, by the paper's recipe."""
+
+    def baselines(self, row: Row) -> tuple[Row, ...]:
+        """Return what a candidate is compared with: the CRFs of its own batch."""
+        return self.plain[row.changes["pdaln_batch_size"]]
+
+
+def groups(config: PdalnGridConfig) -> list[Group]:
+    """Return the groups of the grid."""
+    return [
+        _group(config, supervision, label, encoder)
+        for supervision in config.supervision
+        for label, encoder in each_encoder(config)
+    ]
+
+
+def _group(config: PdalnGridConfig, supervision: str, label: str, encoder: str) -> Group:
+    setting, usual = SUPERVISIONS[supervision], config.recipe_of()
+    short = "" if supervision == "semi-supervised" else supervision
+
+    def row(name: str, changes: Mapping[str, Any]) -> Row:
+        whole = {"architecture": "crf", "setting": setting, **_STANDS, **changes}
+        return Row(joined(name, short, label), whole, encoder, config.target_sentences, config.order)
+
+    def plain(name: str, changes: Mapping[str, Any]) -> tuple[Row, ...]:
+        rows = [row(joined(_CRF, name), {**NO_TERMS, **changes})]
+        if setting == "pdaln":
+            trained_on = {**NO_TERMS, "pdaln_rounds": usual.pdaln_rounds, **changes}
+            rows.append(row(joined(_TRAINED_ON, name), trained_on))
+        return tuple(rows)
+
+    candidates = [
+        row(f"PDALN, {estimator} MMD, batch {batch}", {"pdaln_estimator": estimator, "pdaln_batch_size": batch})
+        for estimator in config.estimators
+        for batch in config.batches
+    ]
+    candidates += [row(f"PDALN, MMD × {factor:g}", _weighted(usual, factor)) for factor in config.weights]
+    candidates.append(row(_CONTRAST, {**_CONTRAST_ALONE, "pdaln_batch_size": usual.pdaln_batch_size}))
+    used = dict.fromkeys((*config.batches, usual.pdaln_batch_size))
+    by_batch = {batch: plain(f"batch {batch}", {"pdaln_batch_size": batch}) for batch in used}
+    papers = (*plain(_PAPER, PAPER_RECIPE), row(f"PDALN, {_PAPER}", PAPER_RECIPE))
+    return Group(supervision, joined(short, label), tuple(candidates), by_batch, papers)
+
+
+def _weighted(usual: Recipe, factor: float) -> dict[str, Any]:
+    names = ("pdaln_alpha", "pdaln_alpha_unsupervised", "pdaln_beta")
+    return {"pdaln_batch_size": usual.pdaln_batch_size, **{name: factor * getattr(usual, name) for name in names}}
+
+
+def rows(config: PdalnGridConfig) -> list[Row]:
+    """Return the rows of all groups."""
+    return [row for group in groups(config) for row in (*_on_dev(group), *group.papers)]
+
+
+def _on_dev(group: Group) -> list[Row]:
+    return [*(row for plain in group.plain.values() for row in plain), *group.candidates]
+
+
+def cells(config: PdalnGridConfig) -> list[Cell]:
+    """Return what the choice on dev needs."""
+    check_labels(config, [row.label for row in rows(config)])
+    overridden(config, rows(config))
+    wanted = [row for group in groups(config) for row in _on_dev(group)]
+    return _cells(config, config.choice_seeds, wanted)
+
+
+def follow(config: PdalnGridConfig, inputs: Inputs) -> list[Cell]:
+    """Return the cells of what dev chose, of its baselines and of the paper's recipe, with all seeds."""
+    return _cells(config, config.seeds, [row for group in groups(config) for row in _on_test(config, group, inputs)])
+
+
+def _cells(config: PdalnGridConfig, seeds: Sequence[int], wanted: Sequence[Row]) -> list[Cell]:
+    grid = (cell_of(config, row, corpus, seed) for seed in seeds for corpus in config.corpora for row in wanted)
+    return list(dict.fromkeys(grid))
+
+
+def _on_test(config: PdalnGridConfig, group: Group, inputs: Inputs) -> list[Row]:
+    """Return the rows that are measured on test: none of the grid while its choice cannot be made."""
+    best = chosen_on_dev(config, group, inputs)
+    return [*((*group.baselines(best), best) if best is not None else ()), *group.papers]
+
+
+def chosen_on_dev(config: PdalnGridConfig, group: Group, inputs: Inputs) -> Row | None:
+    """Return the candidate of the highest mean dev F1, the first of equals; None if any is missing."""
+    choice = replace(config, seeds=config.choice_seeds)
+    scores = scores_of(choice, inputs, group.candidates, chosen_dev)
+    means = [list(average(scores[row.label]).values()) for row in group.candidates]
+    if any(len(values) < len(choice.seeds) for values in means):
+        return None
+    return max(zip(group.candidates, means, strict=True), key=lambda pair: sum(pair[1]))[0]
+
+
+def build(config: PdalnGridConfig, inputs: Inputs) -> Made:
+    """Return dev F1 of the grid, test F1 by stage of what dev chose, and the paired differences."""
+    choice = replace(config, seeds=config.choice_seeds)
+    on_dev = [row for group in groups(config) for row in _on_dev(group)]
+    on_test = [row for group in groups(config) for row in _on_test(config, group, inputs)]
+    first = f1_table(TITLE, choice, on_dev, scores_of(choice, inputs, on_dev, chosen_dev), on="dev")
+    test = scores_of(config, inputs, on_test, chosen_test)
+    tables = [first, f1_table("The choice on test", config, on_test, test)]
+    if (by_stage := stage_table(config, inputs, on_test)) is not None:
+        tables.append(by_stage)
+    tables.append(_differences(config, inputs, test))
+    return Made(tuple(tables), bars(TITLE, first, unit="dev F1 (%)"), tuple(_notes(config, inputs)))
+
+
+def _notes(config: PdalnGridConfig, inputs: Inputs) -> list[str]:
+    notes = [
+        f"{config.target_sentences} labelled target sentences ({config.order} order). Of each run the stage that is "
+        f"best on dev counts: base stage or a round. '{_TRAINED_ON}' trains the CRF in as many rounds, steps and "
+        f"sentences as PDALN, without its terms and with no entity exchanged. Chosen with seeds "
+        f"{', '.join(map(str, config.choice_seeds))}.",
+        f"By {_PAPER}: batches of 32, one rate of 5e-05 that decays linearly, 128 subwords, biased MMD, and as many "
+        "epochs; its weights are not printed and are ours.",
+    ]
+    for group in groups(config):
+        best = chosen_on_dev(config, group, inputs)
+        whom = f"Best on dev: {best.label}." if best is not None else "Nothing is chosen while a dev F1 is missing."
+        notes.append(joined(group.label, whom) if best is None else whom)
+    bare = config.recipe_of().pdaln_bare_text
+    if bare == "test":
+        notes.append("Transductive: the unlabelled text is the test sentences, without their labels.")
+    return notes + list(overridden(config, rows(config)))
+
+
+def _differences(config: PdalnGridConfig, inputs: Inputs, test: Scores) -> Table:
+    lines: list[tuple[Value, ...]] = []
+    for group in groups(config):
+        known = _published(config, group.supervision)
+        best = chosen_on_dev(config, group, inputs)
+        *plain, papers = group.papers
+        pairs = [] if best is None else [(best, other) for other in group.baselines(best)]
+        for better, other in (*pairs, *((papers, other) for other in plain)):
+            gains = {c: difference(test[better.label][c], test[other.label][c]) for c in config.corpora}
+            values = list(average(gains).values())
+            printed_one = known if other in (plain[0], *(base[0] for base in group.plain.values())) else None
+            lines.append((f"{better.label} − {other.label}", *_line(values, printed_one)))
+        if best is not None and len(baselines := group.baselines(best)) > 1:
+            last = scores_of(config, inputs, [best, baselines[1]], _last_round)
+            gains = {c: difference(last[best.label][c], last[baselines[1].label][c]) for c in config.corpora}
+            label = f"{best.label} − {baselines[1].label}, last rounds as they are"
+            lines.append((label, *_line(list(average(gains).values()), None)))
+    note = (
+        "Differences of test F1, seed by seed: mean ± sample deviation, and the 95 % interval of the mean (Student's t "
+        "over the seeds). In square brackets the published difference of means. A verdict is undecided where the "
+        "interval holds the value in question."
+    )
+    columns = ("", "difference", "95 % interval", "above 0", "above the published", "n")
+    return Table(f"{TITLE}: differences", columns, tuple(lines), note)
+
+
+def _last_round(result: CellResult) -> float:
+    return result.f1
+
+
+def _line(values: Sequence[float], known: float | None) -> tuple[Value, ...]:
+    interval = paired_interval(values)
+    words = "–" if interval is None else f"{interval[0]:+.2f} to {interval[1]:+.2f}"
+    against = verdict(values, known) if known is not None else "–"
+    return summary(values, published=known, signed=True), words, verdict(values), against, len(values)
+
+
+def _published(config: PdalnGridConfig, supervision: str) -> float | None:
+    """Return the published mean of PDALN minus BERT + CRF over the corpora; None in another set-up."""
+    ours, theirs = (published_f1(system, supervision) for system in ("PDALN (mean)", "BERT + CRF"))
+    if not as_in_the_paper(config) or any(corpus not in ours for corpus in config.corpora):
+        return None
+    return sum(ours[corpus] - theirs[corpus] for corpus in config.corpora) / len(config.corpora)
+
+
+def _labels(config: StudyConfig) -> list[str]:
+    assert isinstance(config, PdalnGridConfig)
+    return [row.label for row in rows(config)]
+
+
+register(
+    Study(
+        id="pdaln_grid",
+        title=TITLE,
+        question="Which PDALN is best on dev, and is it better on test than a CRF trained for as many steps?",
+        reference="Zhang et al. 2021 (PDALN), table 1",
+        config=PdalnGridConfig,
+        corpora=("wikigold",),
+        cells=cells,
+        follow=follow,
+        labels=_labels,
+        build=build,
+        published=printed(ZHANG),
+    )
+)

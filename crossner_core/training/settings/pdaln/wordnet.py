@@ -1,0 +1,67 @@
+"""WordNet from its own files, as Debian's package `wordnet-base` installs them; no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from crossner_core.errors import BadInput
+
+DEBIAN_FOLDER = Path("/usr/share/wordnet")
+Lexicon = Callable[[str], set[str]]
+"""From a word to all words of its synsets, itself included; several words are joined by underscores."""
+_PARTS = ("noun", "verb", "adj", "adv")
+
+
+def read_wordnet(folder: Path) -> Lexicon | None:
+    """Return the WordNet in a folder, None if its index and data files are not all there.
+
+    Words are looked up as they are, and by the base forms that its lists of exceptions give; endings are not cut off.
+    Raises BadInput if its files cannot be understood. Source: WordNet's manual, wndb(5).
+    """
+    files = {part: (folder / f"index.{part}", folder / f"data.{part}") for part in _PARTS}
+    if not all(path.is_file() for pair in files.values() for path in pair):
+        return None
+    index = {part: _index(path) for part, (path, _) in files.items()}
+    data = {part: path.read_bytes() for part, (_, path) in files.items()}
+    exceptions = {part: _exceptions(folder / f"{part}.exc") for part in _PARTS}
+
+    def words(word: str) -> set[str]:
+        found: set[str] = set()
+        for part in _PARTS:
+            for form in (word.lower(), *exceptions[part].get(word.lower(), ())):
+                for offset in index[part].get(form, ()):
+                    found |= _words_of(data[part], offset, files[part][1])
+        return found
+
+    return words
+
+
+def _index(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the offsets of each word's synsets: the last numbers of its line, as many as its third field has."""
+    offsets: dict[str, tuple[int, ...]] = {}
+    for number, line in enumerate(path.read_text(encoding="ascii", errors="replace").splitlines(), 1):
+        if not line or line.startswith(" "):  # the licence
+            continue
+        word, *fields = line.split()
+        try:
+            offsets[word] = tuple(int(offset) for offset in fields[-int(fields[1]) :])
+        except (IndexError, ValueError) as error:
+            raise BadInput(f"{path}, line {number}: not an entry of WordNet's index. Install WordNet again.") from error
+    return offsets
+
+
+def _exceptions(path: Path) -> dict[str, tuple[str, ...]]:
+    """Return the base forms of irregular words; none without the file."""
+    if not path.is_file():
+        return {}
+    lines = (line.split() for line in path.read_text(encoding="ascii", errors="replace").splitlines())
+    return {word: tuple(bases) for word, *bases in filter(None, lines)}
+
+
+def _words_of(data: bytes, offset: int, path: Path) -> set[str]:
+    """Return the words of the synset at an offset; an adjective's mark of position is cut off."""
+    fields = data[offset : data.find(b"\n", offset)].decode("ascii", errors="replace").split()
+    if len(fields) < 5 or not fields[0].isdigit() or int(fields[0]) != offset:
+        raise BadInput(f"{path} has no synset at byte {offset}: it is not of the same WordNet as its index.")
+    return {word.partition("(")[0] for word in fields[4 : 4 + 2 * int(fields[3], 16) : 2]}
