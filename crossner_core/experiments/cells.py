@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
@@ -163,6 +164,9 @@ def run_folder(out: Path, key: str) -> Path:
     return Path(out) / "runs" / key
 
 
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
 class Binder:
     """Fills in the hashes of cells; for one study run, in which neither corpora nor encoders change."""
 
@@ -186,9 +190,11 @@ class Binder:
         return replace(cell, data_hash=self._data[wanted], encoder_hash=self.encoder(cell.recipe.encoder))
 
     def encoder(self, name: str) -> str:
-        """Return the hash of an encoder's weights."""
+        """Return the hash of an encoder's weights; where they are gone, the hash itself is a name, for stored cells."""
         from crossner_core.encoders.loading import load_encoder
 
+        if _HASH.fullmatch(name):
+            return name
         if name not in self._encoders:
             self._encoders[name] = load_encoder(name).fingerprint
         return self._encoders[name]

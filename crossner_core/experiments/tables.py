@@ -11,6 +11,7 @@ from typing import Any
 
 from crossner_core.errors import InvalidConfig
 
+NOT_TESTED = "not tested"
 _LATEX = {
     "\\": r"\textbackslash{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -125,31 +126,29 @@ def summary(values: Sequence[float], *, published: float | None = None, signed: 
     )
 
 
-# 97.5 % quantiles of Student's t with 1, 2, … degrees of freedom.
-_T = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
-
-
 def paired_interval(differences: Sequence[float]) -> tuple[float, float] | None:
-    """Return the 95 % interval of the mean of paired differences by Student's t; None for fewer than two.
-
-    Beyond 31 pairs the quantile of 30 degrees of freedom is used, so that the interval is slightly too wide.
-    """
+    """Return the 95 % interval of the mean of paired differences by Student's t; None for fewer than two."""
     count = len(differences)
     if count < 2:
         return None
-    half = _T[min(count - 1, len(_T)) - 1] * statistics.stdev(differences) / count**0.5
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(count - 1, 0.975)) * statistics.stdev(differences) / count**0.5
     mean = statistics.fmean(differences)
     return mean - half, mean + half
+
+
+def interval_words(differences: Sequence[float]) -> str:
+    """Return the 95 % interval of the mean of paired differences, as a table shows it."""
+    interval = paired_interval(differences)
+    return "–" if interval is None else f"{interval[0]:+.2f} to {interval[1]:+.2f}"
 
 
 def verdict(differences: Sequence[float], least: float = 0.0) -> str:
     """Return whether the mean of paired differences is above `least`: yes, no, undecided or not tested."""
     interval = paired_interval(differences)
     if interval is None:
-        return "undecided" if differences else "not tested"
+        return "undecided" if differences else NOT_TESTED
     low, high = interval
     return "yes" if low > least else "no" if high < least else "undecided"
 

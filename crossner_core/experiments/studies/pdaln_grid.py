@@ -26,7 +26,7 @@ from crossner_core.experiments.studies._grid import (
 from crossner_core.experiments.studies._stages import chosen_dev, chosen_test, stage_table
 from crossner_core.experiments.studies.pdaln_ablation import NO_TERMS, PdalnConfig, as_in_the_paper
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
-from crossner_core.experiments.tables import Table, Value, paired_interval, summary, verdict
+from crossner_core.experiments.tables import Table, Value, interval_words, summary, verdict
 from crossner_core.options.base import option
 from crossner_core.training.recipe import Recipe
 
@@ -237,10 +237,8 @@ def _last_round(result: CellResult) -> float:
 
 
 def _line(values: Sequence[float], known: float | None) -> tuple[Value, ...]:
-    interval = paired_interval(values)
-    words = "–" if interval is None else f"{interval[0]:+.2f} to {interval[1]:+.2f}"
     against = verdict(values, known) if known is not None else "–"
-    return summary(values, published=known, signed=True), words, verdict(values), against, len(values)
+    return summary(values, published=known, signed=True), interval_words(values), verdict(values), against, len(values)
 
 
 def _published(config: PdalnGridConfig, supervision: str) -> float | None:
