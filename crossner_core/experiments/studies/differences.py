@@ -25,8 +25,8 @@ _DIRECT = {"setting": "direct", "max_epochs": 28}
 _FREE = {"constrained": False}
 _FREE_TUNED = {**_TUNED, **_FREE}
 # CrossNER's released loop: the source stage in the target's head (so that no row has to be inherited), one constant
-# rate for all parts, neither decay nor clipping, dev scored after each pass, stopping after eight passes without a better
-# score. The rate is the usual recipe's; on dev the release's 5e-5 is as good (`recipes`, released).
+# rate for all parts, neither decay nor clipping, dev scored after each pass, stopping after eight passes without a
+# better score. The rate is the usual recipe's; on dev the release's 5e-5 is as good (`recipes`, released).
 _RELEASED: dict[str, Any] = {
     "learning_rate": 2e-4,
     "head_learning_rate": 2e-4,
