@@ -59,14 +59,14 @@ def stage_table(config: StudyConfig, inputs: Inputs, rows: Sequence[Row], *, tit
 
 def _results(config: StudyConfig, inputs: Inputs, row: Row) -> list[CellResult]:
     """Return a row's results, in the order of seeds and corpora."""
-    found: list[CellResult] = []
+    results: list[CellResult] = []
 
     def keep(result: CellResult) -> float | None:
-        found.append(result)
+        results.append(result)
         return None
 
     scores_of(config, inputs, [row], keep)
-    return found
+    return results
 
 
 def _kept(phase: str) -> Callable[[CellResult], float | None]:

@@ -27,12 +27,12 @@ def read_wordnet(folder: Path) -> Lexicon | None:
     exceptions = {part: _exceptions(folder / f"{part}.exc") for part in _PARTS}
 
     def words(word: str) -> set[str]:
-        found: set[str] = set()
+        synonyms: set[str] = set()
         for part in _PARTS:
             for form in (word.lower(), *exceptions[part].get(word.lower(), ())):
                 for offset in index[part].get(form, ()):
-                    found |= _words_of(data[part], offset, files[part][1])
-        return found
+                    synonyms |= _words_of(data[part], offset, files[part][1])
+        return synonyms
 
     return words
 
