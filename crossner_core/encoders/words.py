@@ -77,8 +77,8 @@ class CharCnn(nn.Module):
 
     def forward(self, characters: Tensor) -> Tensor:
         """Return (N, H) for the characters (N, C) of N words, each of one or more."""
-        found = self.filters(self.characters(characters).transpose(1, 2))  # (N, H, C)
-        return found.masked_fill((characters == 0).unsqueeze(1), float("-inf")).amax(-1)
+        filtered = self.filters(self.characters(characters).transpose(1, 2))  # (N, H, C)
+        return filtered.masked_fill((characters == 0).unsqueeze(1), float("-inf")).amax(-1)
 
 
 class Body(nn.Module):
