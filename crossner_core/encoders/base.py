@@ -118,8 +118,10 @@ class Encoder:
         return digest.hexdigest()
 
     @classmethod
-    def new(cls) -> Self:
-        """Make a new one, named after its kind."""
+    def new(cls, given: str = "") -> Self:
+        """Make a new one, named after its kind; `given` is what its name has after a colon."""
+        if given:
+            raise InvalidConfig(f"an encoder of the kind {cls.kind} takes nothing after a colon.")
         encoder = cls.make({})
         encoder.name, encoder.fingerprint = cls.kind, encoder.measure_fingerprint()
         return encoder

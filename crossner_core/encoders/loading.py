@@ -40,7 +40,8 @@ def encoder_spec(name_or_path: str, library: Path | None = None) -> EncoderSpec:
         return EncoderSpec(BUNDLED, "bundled", _bundled_folder())
     if library is not None and name_or_path in library_names(library):
         return EncoderSpec(name_or_path, "folder", library / name_or_path)
-    if name_or_path in ENCODERS.ids() and ENCODERS.one(name_or_path).from_scratch:
+    kind = name_or_path.partition(":")[0]
+    if kind in ENCODERS.ids() and ENCODERS.one(kind).from_scratch:
         return EncoderSpec(name_or_path, "new")
     folder = Path(name_or_path).expanduser()
     if name_or_path and folder.is_dir():
@@ -56,9 +57,10 @@ def load_encoder(name_or_path: str, library: Path | None = None) -> Encoder:
     `library` is as in `encoder_spec`.
     """
     spec = encoder_spec(name_or_path, library)
-    if spec.kind == "new":
-        return ENCODERS.one(spec.name).new()
     try:
+        if spec.kind == "new":
+            kind, _, given = spec.name.partition(":")
+            return ENCODERS.one(kind).new(given)
         if spec.path is None:
             _require_hub(spec.name, _alternatives(library))
             return Transformer.read(spec.name, spec.name)
@@ -128,6 +130,6 @@ def _alternatives(library: Path | None = None) -> str:
     own = library_names(library) if library is not None else ()
     made_here = f" {', '.join(own)} (pre-trained here)," if own else ""
     return (
-        f"Use 'minilm' (bundled),{made_here} a local folder with config.json, tokenizer.json and *.safetensors, or a "
-        "hub name."
+        f"Use 'minilm' (bundled),{made_here} a local folder with config.json, tokenizer.json and *.safetensors, a "
+        "hub name, or 'words' (word vectors)."
     )

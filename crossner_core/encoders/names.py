@@ -1,10 +1,13 @@
-"""Names of encoders: the bundled one, and those of a library (one subfolder each). Needs no torch."""
+"""Names of encoders: the bundled one, untrained ones, and those of a library (a subfolder each). Needs no torch."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 BUNDLED = "minilm"
+WORDS = "words"
+# Encoders that need no pre-trained weights, for forms: word vectors, alone or with characters.
+UNTRAINED = (WORDS, f"{WORDS}:chars=lstm", f"{WORDS}:chars=cnn")
 
 
 def library_names(library: Path) -> tuple[str, ...]:

@@ -43,14 +43,17 @@ class Export:
 
     def refusal(self, recipe: Recipe) -> str:
         """Return why a tagger of this recipe cannot be exported; empty if it can."""
-        if (why := self.refused.get(recipe.architecture)) is None or is_plain(recipe):
+        if not (why := self._reason(recipe)):
             return ""
-        others = ", ".join(id for id in EXPORTS.ids() if id != self.id and not EXPORTS.one(id).refusal(recipe))
+        others = ", ".join(id for id in EXPORTS.ids() if not EXPORTS.one(id)._reason(recipe))
         return (
             f"The architecture of this run is {recipe.architecture} ({architecture_title(recipe.architecture)}), "
             f"which cannot be exported to {self.id}: {why} It takes {self.takes}."
             + (f" Export to {others} instead." if others else "")
         )
+
+    def _reason(self, recipe: Recipe) -> str:
+        return "" if is_plain(recipe) else self.refused.get(recipe.architecture, "")
 
     def require_int8(self, wanted: bool) -> None:
         """Raise InvalidConfig if int8 weights are wanted where there are none."""

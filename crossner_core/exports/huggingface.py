@@ -126,6 +126,7 @@ register(
         write=write,
         has_int8=False,
         refused={
+            "bilstm_crf": "its BiLSTM and its transitions between tags are no part of AutoModelForTokenClassification.",
             "crf": "its transitions between tags are no part of AutoModelForTokenClassification.",
             "label_aware": "it reads the tags before each token, which AutoModelForTokenClassification does not.",
             "type_aware": "it compares directions (a cosine), and no linear layer gives the same scores.",

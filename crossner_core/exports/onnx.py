@@ -48,7 +48,8 @@ register(
     Export(
         id="onnx",
         title="ONNX (model and decoder, without PyTorch)",
-        takes="every architecture, on an encoder that is a transformer",
+        takes="every architecture but bilstm_crf, on an encoder that is a transformer",
         write=write,
+        refused={"bilstm_crf": "its BiLSTM reads whole words one after the other, the graph subwords."},
     )
 )

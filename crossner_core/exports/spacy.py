@@ -144,7 +144,8 @@ register(
     Export(
         id="spacy",
         title="spaCy (a package to install, on ONNX Runtime)",
-        takes="every architecture, on an encoder that is a transformer",
+        takes="every architecture but bilstm_crf, on an encoder that is a transformer",
         write=write,
+        refused={"bilstm_crf": "its BiLSTM reads whole words one after the other, the graph subwords."},
     )
 )

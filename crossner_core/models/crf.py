@@ -26,7 +26,7 @@ class Crf(TokenTagger):
         super().__init__(encoder, tags)
         self.options = options
         self.dropout = Dropout(options.dropout)
-        self.head = nn.Linear(encoder.hidden_size, len(self.tags))
+        self.head = nn.Linear(self.read_size(encoder, options), len(self.tags))
         nn.init.normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)
         self.start = nn.Parameter(torch.zeros(len(self.tags)))
@@ -35,9 +35,18 @@ class Crf(TokenTagger):
         self.end = nn.Parameter(torch.zeros(len(self.tags)))
         self.rate_scales = dict.fromkeys(("start", "moves", "end"), options.transition_rate_scale)
 
+    @staticmethod
+    def read_size(encoder: Encoder, options: CrfOptions) -> int:
+        """Return the size of what the head reads of a token."""
+        return encoder.hidden_size
+
+    def read(self, batch: Batch) -> Tensor:
+        """Return what the head reads of each token, (B, W, R)."""
+        return self.token_vectors(batch)
+
     def scores(self, batch: Batch) -> Tensor:
         """Return each token's tag scores (B, W, K), without transitions, in single precision."""
-        return self.head(self.dropout(self.token_vectors(batch))).float()
+        return self.head(self.dropout(self.read(batch))).float()
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the paths' negative log-likelihood over the number of tokens with a known tag.

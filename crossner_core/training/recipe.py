@@ -13,6 +13,7 @@ from typing import Any
 from crossner_core.errors import InvalidConfig
 from crossner_core.models.registry import architecture_ids
 from crossner_core.options.base import Checked, is_as_before, matters, option, value_before
+from crossner_core.options.bilstm_crf import BilstmCrfOptions
 from crossner_core.options.crf import CrfOptions
 from crossner_core.options.label_aware import LabelAwareOptions
 from crossner_core.options.pdaln import OWN_BATCHES, OWN_EPOCHS, OWN_LOOKS, PdalnOptions
@@ -70,11 +71,16 @@ _STUDENT = "self_training_"
 
 
 @dataclass(frozen=True)
-class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, SelfTrainingOptions, ScaleOptions, Checked):
+class Recipe(
+    BilstmCrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, SelfTrainingOptions, ScaleOptions, Checked
+):
     """Everything that affects a run's results, apart from the sentences themselves."""
 
     encoder: str = option(
-        "minilm", "Encoder: minilm (bundled), one pre-trained here, a folder, or a hub name.", group="model"
+        "minilm",
+        "Encoder: minilm (bundled), one pre-trained here, a folder, a hub name, or words (word vectors; after a colon "
+        "with commas: a text file of vectors or glove, chars=lstm or chars=cnn, size=N of random ones).",
+        group="model",
     )
     architecture: str = option(
         "tagger", "Architecture on top of the encoder.", choices=architecture_ids(), group="model"
@@ -165,7 +171,9 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
     clip_norm: float = option(
         1.0, "Maximum gradient norm; larger gradients are scaled down; 0: none is.", min=0.0, max=1e3
     )
-    max_length: int = option(256, "Subwords per window; longer sentences are split with overlap.", min=16, max=8192)
+    max_length: int = option(
+        256, "Subwords (of word vectors: words) per window; longer sentences are split with overlap.", min=16, max=8192
+    )
     source_learning_rate: float = option(
         5e-5,
         "Peak learning rate of the encoder in the source stage and in joint training; keep it low.",
@@ -280,7 +288,7 @@ class Recipe(CrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, Self
         if self.source_map not in SOURCE_MAPS and not self.source_map.endswith(".toml"):
             load_type_map(self.source_map)
         if not self.encoder.strip():
-            raise InvalidConfig("encoder is empty; give 'minilm', a local folder or a hub name.")
+            raise InvalidConfig("encoder is empty; give 'minilm', a local folder, a hub name or 'words'.")
 
     @property
     def hash(self) -> str:

@@ -149,7 +149,9 @@ def test_its_folder_is_an_encoder_by_path_and_by_name_in_a_library(tmp_path: Pat
     with pytest.raises(EncoderUnavailable, match=r"cannot be loaded: .*safetensors"):
         load_encoder("mine", tmp_path)
     (tmp_path / "mine" / SETTINGS).write_text('{"kind": "other"}')
-    with pytest.raises(EncoderUnavailable, match="Unknown kind of encoder 'other'; choose one of hashed, transformer"):
+    with pytest.raises(
+        EncoderUnavailable, match="Unknown kind of encoder 'other'; choose one of hashed, transformer, words"
+    ):
         load_encoder("mine", tmp_path)
 
 

@@ -50,6 +50,8 @@ _LATER_SETTINGS = {
     "linking": False,
 }  # settings the golden version had not
 _LATER_OF_RECIPES = {
+    "lstm_size": 256,
+    "lstm_layers": 2,
     "source_unmarked": "outside",
     "source_map": "name",
     "source_types": "",
