@@ -14,7 +14,6 @@ from crossner_core.errors import InvalidConfig
 from crossner_core.models.registry import architecture_ids
 from crossner_core.options.base import Checked, is_as_before, matters, option, value_before
 from crossner_core.options.bilstm_crf import BilstmCrfOptions
-from crossner_core.options.crf import CrfOptions
 from crossner_core.options.label_aware import LabelAwareOptions
 from crossner_core.options.pdaln import OWN_BATCHES, OWN_EPOCHS, OWN_LOOKS, PdalnOptions
 from crossner_core.options.scale import ScaleOptions
