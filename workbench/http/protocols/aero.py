@@ -248,10 +248,10 @@ def delete_annotation(call: Call, asked: Asked) -> Response:
     _refuse_deleting(call, asked, "Submitted work is never deleted; set its state to IN-PROGRESS to change it")
 
 
-@AERO.operation("GET", _DOCUMENT + "/curation", scope="read", roles=OVERSEERS, use=documents.gold_file, slots="long")
+@AERO.operation("GET", _DOCUMENT + "/curation", scope="read", roles=OVERSEERS, use=documents.layer_file, slots="long")
 def get_curation(call: Call, asked: Asked) -> Response:
     """Get a document with its gold."""
-    return _content(documents.gold_file(call.store, call.actor, *_place(asked), format=_wanted(asked)))
+    return _content(documents.layer_file(call.store, call.actor, *_place(asked), "gold", format=_wanted(asked)))
 
 
 @AERO.operation(
