@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode, urlsplit
 ROOT = "/api/v1"
 FINAL = ("done", "failed", "cancelled")
 _CREATES = (("POST", "/campaigns"), ("POST", "/runs"), ("POST", "/curves"))
-_CREATED_IN_CAMPAIGN = ("/sentences", "/snapshots", "/webhooks", "/test")
+_CREATED_IN_CAMPAIGN = ("/sentences", "/documents", "/snapshots", "/webhooks", "/test")
 
 
 class ApiProblem(Exception):
@@ -86,6 +86,18 @@ class Client:
         """
         made: dict[str, Any] = self.request("POST", f"/campaigns/{campaign}/sentences", parameters, files=files)
         return made
+
+    def add_document(self, campaign: int, files: Sequence[tuple[str, bytes]], **parameters: Any) -> dict[str, Any]:
+        """Add one document to a campaign, given the files that its format has for one."""
+        made: dict[str, Any] = self.request("POST", f"/campaigns/{campaign}/documents", parameters, files=files)
+        return made
+
+    def document(self, campaign: int, document: int, *, layer: str | None = None, format: str = "text") -> bytes:
+        """Return a document as a file, without annotation or with a layer."""
+        place = f"/campaigns/{campaign}/documents/{document}"
+        within = f"/layers/{quote(layer)}" if layer is not None else ""
+        data: bytes = self.get(f"{place}{within}/export", format=format)
+        return data
 
     def follow_import(self, started: Mapping[str, Any], *, seconds: float = 1.0) -> dict[str, Any]:
         """Return what became of an import that was left to the worker, once it has ended."""

@@ -142,6 +142,9 @@ def write_files(documents: Sequence[base.Parsed], format: str) -> base.Written:
         losses[base.ENTITY_LINKS] += sum(span.entity is not None for spans in written for span in spans)
     if not wanted.holds_layers:
         layers.count_all(documents, losses)
+    if wanted.annotates_documents:
+        plain = [document for document in documents if not (wanted.holds_layers and layers.layer_names(document))]
+        layers.count_bare(plain, losses)
     return base.Written(files, +losses)
 
 

@@ -239,6 +239,7 @@ class Format:
     A file whose beginning (`HEAD` bytes) matches `content` is of this format, whatever its name; a format that
     `is_chosen` is never guessed. One that is only read has `no_writer`, the reason; one that `holds_entities` keeps to
     which resources spans are linked; one that `holds_layers` writes the layers of records, and counts what it cannot.
+    One that `annotates_documents` says of whole documents alone that somebody annotated them.
     Single-text formats are made by `text.text_format`. `bytes_per_second` is about
     how many are imported in a second.
     """
@@ -260,6 +261,7 @@ class Format:
     no_writer: str = ""
     holds_entities: bool = False
     holds_layers: bool = False
+    annotates_documents: bool = False
     bytes_per_second: int = 500_000
 
     def options(self, **values: Any) -> ReadOptions:

@@ -174,6 +174,7 @@ register(
         options_type=BratOptions,
         layout_type=BratLayout,
         by_document=True,
+        annotates_documents=True,
         holds_entities=True,
         bytes_per_second=200_000,
         beside=(".txt", CONFIGURATION),

@@ -258,6 +258,7 @@ register(
         options_type=StandoffOptions,
         layout_type=ConlluLayout,
         by_document=True,
+        annotates_documents=True,
         one_file=True,
         content=re.compile(rb"^\d+(?:[-.]\d+)?\t(?:[^\t\n]*\t){8}[^\t\n]*$", re.MULTILINE),
         example="1\tMara\t_\t_\t_\t_\t_\t_\t_\tNER=B-person",

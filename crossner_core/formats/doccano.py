@@ -57,6 +57,7 @@ register(
         options_type=StandoffOptions,
         layout_type=DoccanoLayout,
         by_document=True,
+        annotates_documents=True,
         one_file=True,
         is_chosen=True,
         example='{"text": "Mara Vell sang.", "label": [[0, 9, "person"]]}',

@@ -264,6 +264,7 @@ register(
         options_type=GateOptions,
         layout_type=GateLayout,
         by_document=True,
+        annotates_documents=True,
         holds_entities=True,
         holds_layers=True,
         content=re.compile(rb"<GateDocument\b"),

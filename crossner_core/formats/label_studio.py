@@ -318,6 +318,7 @@ register(
         options_type=LabelStudioOptions,
         layout_type=LabelStudioLayout,
         by_document=True,
+        annotates_documents=True,
         holds_entities=True,
         holds_layers=True,
         one_file=True,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from crossner_core.formats.base import Parsed, Record, Work
-from crossner_core.formats.standoff import Entity, entities_of
+from crossner_core.formats.standoff import Entity, entities_of, is_annotated
 
 NAMES = "first", "second", "gold", "suggestions"
 GOLD, SUGGESTIONS = NAMES[2:]
@@ -50,6 +50,13 @@ def with_works(document: Parsed, works: Sequence[Work | None]) -> Parsed:
 def count_unsaid(works: Sequence[Work | None], losses: Counter[str]) -> None:
     """Count the sentences without annotation, for files that say only of whole documents that somebody did them."""
     losses[UNSAID] += sum(work is None for work in works)
+
+
+def count_bare(documents: Iterable[Parsed], losses: Counter[str]) -> None:
+    """Count the sentences without annotation in documents of which others are annotated, for such files."""
+    for document in documents:
+        if is_annotated(document):
+            losses[UNSAID] += sum(record.spans is None for record in document.sentences)
 
 
 def only_person(works: Sequence[Work | None], losses: Counter[str]) -> str:

@@ -98,6 +98,7 @@ register(
         options_type=ProdigyOptions,
         layout_type=ProdigyLayout,
         by_document=True,
+        annotates_documents=True,
         holds_layers=True,
         one_file=True,
         is_chosen=True,

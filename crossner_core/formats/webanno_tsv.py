@@ -308,6 +308,7 @@ register(
         options_type=LayerOptions,
         layout_type=LayerLayout,
         by_document=True,
+        annotates_documents=True,
         holds_entities=True,
         holds_layers=True,
         content=re.compile(rb"\A(?:\xef\xbb\xbf)?#FORMAT=WebAnno TSV "),

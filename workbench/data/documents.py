@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import bisect
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, Literal
 
 from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
@@ -29,7 +30,8 @@ from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import EVERYONE, KEEPERS, LABELLERS, OVERSEERS
 from workbench.campaigns.domains import domain_of
 from workbench.campaigns.sentences import make_gold
-from workbench.data import exchange
+from workbench.data import exchange, layers, staging
+from workbench.data.exchange import ImportOutcome
 from workbench.data.values import checked_spans, sentence_of
 
 State = Literal["new", "annotating", "annotated", "adjudicating", "gold"]
@@ -46,6 +48,25 @@ class DocumentView:
     name: str
     sentences: int
     state: State
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentText:
+    """A document's whole text; `starts` say where in it each of its sentences begins."""
+
+    view: DocumentView
+    text: str
+    sentences: tuple[Sentence, ...]
+    ids: tuple[int, ...]
+    starts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddedDocument:
+    """A document that came in, and the outcome of its import."""
+
+    view: DocumentView
+    outcome: ImportOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +93,43 @@ def list_documents(store: Store, actor: Actor, campaign_id: int) -> tuple[Docume
     require(actor, *EVERYONE)
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *EVERYONE)
-        steps = rows.steps(session, campaign_id)
-        return tuple(
-            DocumentView(ids[0], name, len(ids), _state([steps.get(id, []) for id in ids]))
-            for name, ids in _documents(session, campaign).items()
-        )
+        return tuple(_views(session, campaign))
+
+
+def add_document(
+    store: Store, actor: Actor, campaign_id: int, files: Sequence[tuple[str, Path]], **asked: Any
+) -> AddedDocument:
+    """Import the files of one document as `staging.import_apart` does; raises as that does.
+
+    Raises Conflict where the campaign has a document of that name, or all its sentences, and BadInput for files of
+    several documents. For researchers and admins.
+    """
+    require(actor, *KEEPERS)
+    before: set[str] = set()
+
+    def refuse(session: Session, staged: staging.Staged) -> None:
+        _, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        before.update(_documents(session, campaign))
+        if len(staged.names) != 1:
+            raise BadInput(f"The files hold {len(staged.names)} documents; send one, or import them all together.")
+        if (name := staged.names[0] or campaign.name) in before:
+            raise Conflict(f"The campaign has a document {name!r} already; choose another name.")
+
+    outcome = staging.import_apart(store, actor, campaign_id, files, check=refuse, **asked)
+    with store.read() as session:
+        _, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        made = next((view for view in _views(session, campaign) if view.name not in before), None)
+    if made is None:
+        raise Conflict(f"All {outcome.duplicates} sentences are in the campaign already; nothing was added.")
+    return AddedDocument(made, outcome)
+
+
+def get_document(store: Store, actor: Actor, campaign_id: int, document_id: int) -> DocumentText:
+    """Return a document's text and where its sentences lie in it; raise NotFound."""
+    require(actor, *EVERYONE)
+    with store.read() as session:
+        _, campaign = enter(session, actor, campaign_id, *EVERYONE)
+        return _whole(session, campaign, document_in(session, campaign, document_id))
 
 
 def document_file(store: Store, actor: Actor, campaign_id: int, document_id: int, *, format: str) -> Written:
@@ -88,15 +141,23 @@ def document_file(store: Store, actor: Actor, campaign_id: int, document_id: int
     return _written(document, {}, format)
 
 
-def gold_file(store: Store, actor: Actor, campaign_id: int, document_id: int, *, format: str) -> Written:
-    """Return a document with the gold there is; raise NotFound where there is none. For experts and up."""
+def layer_file(store: Store, actor: Actor, campaign_id: int, document_id: int, which: str, *, format: str) -> Written:
+    """Return a document with what a layer (`layers.LAYERS`) holds of it; raise NotFound where that is nothing.
+
+    For experts, researchers and admins.
+    """
     require(actor, *OVERSEERS)
+    layers.check_names((which,))
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
         document = document_in(session, campaign, document_id)
-        spans = _spans(session, document, ("adjudicate",))
+        if which in layers.STAGES:
+            spans = _spans(session, document, (layers.STAGES[which],))
+        else:
+            known = set(document.ids)
+            spans = {id: row.spans for id, row, _ in layers.rows_in(session, campaign, which) if id in known}
     if not spans:
-        raise NotFound(f"The document {document.name!r} has no gold yet.")
+        raise NotFound(f"The document {document.name!r} has nothing in the layer {which!r} yet.")
     return _written(document, spans, format)
 
 
@@ -132,13 +193,24 @@ def work_file(
     return _written(document, spans, format)
 
 
-def remove_document(store: Store, actor: Actor, campaign_id: int, document_id: int) -> None:
-    """Delete a document that nobody has begun to work on; raise Conflict for any other. For researchers and admins."""
+def remove_document(
+    store: Store,
+    actor: Actor,
+    campaign_id: int,
+    document_id: int,
+    *,
+    check: Callable[[DocumentText], object] = lambda document: None,
+) -> None:
+    """Delete a document that nobody has begun to work on; raise Conflict for any other. For researchers and admins.
+
+    `check` may refuse it as it is now.
+    """
     require(actor, *KEEPERS)
     with store.write() as session:
         current, campaign = enter(session, actor, campaign_id, *KEEPERS)
         refuse_archived(campaign)
         document = document_in(session, campaign, document_id)
+        check(_whole(session, campaign, document))
         _refuse_begun(session, campaign, document, "deleted")
         audit.record(
             session, current, "remove_document", ("document", document.name), campaign_id, sentences=len(document.ids)
@@ -200,7 +272,7 @@ def spans_in(
     if len(parsed) != 1:
         raise BadInput(f"The file holds {len(parsed)} documents; send the annotation of one.")
     theirs, starts = text_of(parsed[0])
-    ours, places = text_of(make_document("", map(Record, document.sentences), _AS_TEXT))
+    ours, places = _text(map(Record, document.sentences))
     letters, own = _letters(theirs), _letters(ours)
     for low, high in zip_longest(letters, own):
         if low is None or high is None or theirs[low] != ours[high]:
@@ -244,6 +316,18 @@ def _documents(session: Session, campaign: Campaign) -> dict[str, list[int]]:
     return documents
 
 
+def _whole(session: Session, campaign: Campaign, document: Document) -> DocumentText:
+    view = next(view for view in _views(session, campaign) if view.id == document.ids[0])
+    text, starts = _text(map(Record, document.sentences))
+    return DocumentText(view, text, document.sentences, document.ids, tuple(starts))
+
+
+def _views(session: Session, campaign: Campaign) -> Iterator[DocumentView]:
+    steps = rows.steps(session, campaign.id)
+    for name, ids in _documents(session, campaign).items():
+        yield DocumentView(ids[0], name, len(ids), _state([steps.get(id, []) for id in ids]))
+
+
 def _state(sentences: Sequence[Sequence[Step]]) -> State:
     gold = sum(any(step.stage == "adjudicate" and step.state == "done" for step in steps) for steps in sentences)
     if gold == len(sentences):
@@ -284,5 +368,10 @@ def _written(document: Document, spans: Mapping[int, Iterable[Span]], format: st
     ]
     if format != RUNNING_TEXT:
         return exchange.write_document(document.name, records, format)
-    text, _ = text_of(make_document("", records, _AS_TEXT))
+    text, _ = _text(records)
     return Written(((f"{document.name}.txt", text.encode("utf-8")),), {})
+
+
+def _text(records: Iterable[Record]) -> tuple[str, list[int]]:
+    """Return a document's text as it stood in its file, and where each of its sentences begins."""
+    return text_of(make_document("", records, _AS_TEXT))

@@ -19,7 +19,8 @@ from workbench.data.values import best_suggestions, checked_spans, sentence_of, 
 from workbench.suggestions.proposing import weights_of
 
 LAYERS = ("first", "second", "gold", "suggestions")
-_STAGE = {"first": "annotate", "second": "check", "gold": "adjudicate"}
+STAGES = {"first": "annotate", "second": "check", "gold": "adjudicate"}
+"""At which stage the work of a layer is done; suggestions are nobody's work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,9 @@ def version(store: Store, actor: Actor, campaign_id: int, names: Sequence[str]) 
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        if not _STAGE.keys() >= set(names):
+        if not STAGES.keys() >= set(names):
             return None
-        marks = [(name, layer_rows.marks_of_work(session, campaign_id, _STAGE[name])) for name in names]
+        marks = [(name, layer_rows.marks_of_work(session, campaign_id, STAGES[name])) for name in names]
         return " ".join(f"{name} {mark}" for name, mark in marks)
 
 
@@ -86,7 +87,7 @@ def rows_in(session: Session, campaign: Campaign, which: str) -> list[tuple[int,
         return [(id, labelled, split) for id, labelled, split, _ in _suggested(session, campaign)]
     links = layer_rows.links(session, campaign.id)
     items = []
-    for row, annotation in layer_rows.submitted(session, campaign.id, _STAGE[which]):
+    for row, annotation in layer_rows.submitted(session, campaign.id, STAGES[which]):
         sentence = sentence_of(row, links.get(row.id, ()))
         items.append((row.id, LabelledSentence(sentence, checked_spans(sentence, annotation.spans)), row.split))
     return items
@@ -107,7 +108,7 @@ def works_in(
             for id, labelled, _, proposed in _suggested(session, campaign):
                 works.setdefault(id, {})[name] = Work(labelled.spans, proposed=proposed)
             continue
-        for row, annotation in layer_rows.submitted(session, campaign.id, _STAGE[name]):
+        for row, annotation in layer_rows.submitted(session, campaign.id, STAGES[name]):
             by = people.get(annotation.user_id, f"person-{annotation.user_id}")
             spans = checked_spans(sentence_of(row), annotation.spans)
             when = annotation.submitted_at or annotation.updated_at

@@ -82,6 +82,12 @@ class Staged:
                 yield _row(values, format, layout)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the documents."""
+        with (self.folder / _DOCUMENTS).open(encoding="utf-8") as documents:
+            return tuple(json.loads(line)[0] for line in documents)
+
+    @property
     def read_files(self) -> ReadFiles:
         """What an outcome needs of what was read; `problems` are the first."""
         return ReadFiles((), ", ".join(self.formats), tuple(self.problems), self.losses, tuple(self.notes))
@@ -146,9 +152,13 @@ def import_apart(
     annotation: str = "suggestions",
     preannotate: bool = True,
     on_progress: Progress = lambda done, message: None,
+    check: Callable[[Session, Staged], object] = lambda session, staged: None,
     **reading: Any,
 ) -> ImportOutcome:
-    """Do what `exchange.import_files` does in bounded memory, with progress; raises as that does."""
+    """Do what `exchange.import_files` does in bounded memory, with progress; raises as that does.
+
+    `check` may refuse what was read, in the transaction that would write it.
+    """
     require(actor, *KEEPERS)
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *KEEPERS)
@@ -161,6 +171,7 @@ def import_apart(
         )  # fmt: skip
         on_progress(_READING, f"{came.sentences:,} sentences read, being written")
         with store.write() as session:
+            check(session, came)
             report = add(session, actor, campaign_id, came, split=split, annotation=annotation)
     on_progress(1.0, "done")
     new = report.added - report.gold - report.first

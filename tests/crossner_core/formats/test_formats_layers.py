@@ -78,6 +78,26 @@ def test_what_a_format_has_no_place_for_is_counted(format: str) -> None:
     assert write_files([make_document("doc", plain, format)], format).files == made.files
 
 
+@pytest.mark.parametrize("format", written_ids())
+def test_sentences_that_look_annotated_in_the_file_are_counted(format: str) -> None:
+    plain = [replace(record, layers={}) for record in RECORDS]
+    try:
+        made = write_files([make_document("doc", plain, format)], format)
+    except BadInput as error:
+        assert "annotated" in str(error)
+        return
+    (back,) = read_files(list(made.files), format, types=["band", "person"])
+    lost = max(0, sum(record.spans is not None for record in back.sentences) - 2)  # plain text has no spans
+    assert (
+        sum(count for kind, count in made.losses.items() if "without entities" in kind or "not annotated" in kind)
+        == lost
+    )
+    if get_format(format).annotates_documents:
+        assert made.losses["sentences not annotated in their layer, written as without entities"] == lost == 1
+        every = make_document("doc", plain[:2], format)
+        assert not any("without entities" in kind for kind in write_files([every], format).losses)
+
+
 def test_docbin_has_a_span_group_a_layer_and_leaves_entities_alone() -> None:
     import spacy
     from spacy.tokens import DocBin

@@ -191,7 +191,7 @@ def test_a_document_of_another_tool_brings_its_links(store: Store, people: Peopl
     fresh = (store, people["res"], document_campaign(store, people, name="Fresh"))
     (view,) = documents.list_documents(*fresh)
     documents.give_gold(*fresh, view.id, as_cas([Record(first, linked_), *others]), format="cas-json")
-    assert links_in(documents.gold_file(*fresh, view.id, format="cas-json")) == [OTHER, NIL]
+    assert links_in(documents.layer_file(*fresh, view.id, "gold", format="cas-json")) == [OTHER, NIL]
 
 
 def test_the_api_says_what_spans_are_linked_to() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any, NoReturn
 
 from starlette.responses import Response
@@ -149,7 +148,7 @@ def list_documents(call: Call, asked: Asked) -> Response:
 
 
 @AERO.operation(
-    "POST", _PROJECT + "/documents", scope="write", roles=KEEPERS, use=exchange.import_files, reads="form",
+    "POST", _PROJECT + "/documents", scope="write", roles=KEEPERS, use=documents.add_document, reads="form",
     slots="long", most_bytes=MOST_BYTES,
 )  # fmt: skip
 def create_document(call: Call, asked: Asked) -> Response:
@@ -157,31 +156,22 @@ def create_document(call: Call, asked: Asked) -> Response:
     campaign_id, name = asked.number("project"), asked.text("name")
     format, state = _format(asked.text("format", "text")), asked.text("state", "NEW")
     annotation = _among(_BECOMES, state, "state of a new document")
-    before = {view.name: view for view in documents.list_documents(call.store, call.actor, campaign_id)}
-    stem = PurePosixPath(name).stem
-    if taken := before.keys() & {name, stem}:
-        raise Conflict(f"The campaign has a document {min(taken)!r} already; choose another name.")
-    outcome = out_of_process.call(
-        exchange.import_files,
+    made = out_of_process.call(
+        documents.add_document,
         call.store,
         call.actor,
         campaign_id,
-        [(_file_name(name, format), asked.file("content"))],
+        [(_file_name(name, format), asked.stored("content"))],
         format=format.format,
         annotation=annotation,
         options=dict(format.options),
     )
-    after = documents.list_documents(call.store, call.actor, campaign_id)
-    made = next((view for view in after if view.name not in before), None)
-    if made is None:
-        raise Conflict(
-            f"All {outcome.duplicates} sentences of {name!r} are in the campaign already; nothing was added."
-        )
+    outcome = made.outcome
     messages = [("INFO", outcome.note)] if outcome.note else []
     if outcome.duplicates:
         left_out = f"{outcome.duplicates} sentences are in the campaign already and were left out."
         messages.append(("WARN", left_out))
-    return _enveloped(_document(made), status=201, messages=messages)
+    return _enveloped(_document(made.view), status=201, messages=messages)
 
 
 @AERO.operation("GET", _DOCUMENT, scope="read", roles=EVERYONE, use=documents.document_file, slots="long")
@@ -248,10 +238,10 @@ def delete_annotation(call: Call, asked: Asked) -> Response:
     _refuse_deleting(call, asked, "Submitted work is never deleted; set its state to IN-PROGRESS to change it")
 
 
-@AERO.operation("GET", _DOCUMENT + "/curation", scope="read", roles=OVERSEERS, use=documents.gold_file, slots="long")
+@AERO.operation("GET", _DOCUMENT + "/curation", scope="read", roles=OVERSEERS, use=documents.layer_file, slots="long")
 def get_curation(call: Call, asked: Asked) -> Response:
     """Get a document with its gold."""
-    return _content(documents.gold_file(call.store, call.actor, *_place(asked), format=_wanted(asked)))
+    return _content(documents.layer_file(call.store, call.actor, *_place(asked), "gold", format=_wanted(asked)))
 
 
 @AERO.operation(

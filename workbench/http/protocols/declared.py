@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -39,7 +40,9 @@ class Asked:
     query: Mapping[str, str]
     body: bytes = b""
     form: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
+    folder: Path | None = None
+    """Where the files of a form lie until it is answered."""
 
     def number(self, name: str) -> int:
         """Return an id in the path; raise NotFound for what is none."""
@@ -48,13 +51,19 @@ class Asked:
             raise NotFound(f"There is no {name} {text[:40]!r}; a {name} has a number.")
         return int(text)
 
-    def file(self, name: str) -> bytes:
+    def stored(self, name: str) -> Path:
         """Return a file of the form, which may come as a plain field; raise BadInput where it is not there."""
-        if name not in self.files and name in self.form:
-            return self.form[name].encode("utf-8", "surrogatepass")
+        if name not in self.files and name in self.form and self.folder is not None:
+            place = self.folder / "field"
+            place.write_bytes(self.form[name].encode("utf-8", "surrogatepass"))
+            return place
         if name not in self.files:
             raise BadInput(f"The form has no file {name!r}; send one as multipart/form-data.")
         return self.files[name]
+
+    def file(self, name: str) -> bytes:
+        """Return the bytes of a file of the form; raises as `stored` does."""
+        return self.stored(name).read_bytes()
 
     def text(self, name: str, default: str | None = None) -> str:
         """Return a field of the form; raise BadInput where it is needed and not there, or no store can hold it."""

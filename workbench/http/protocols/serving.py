@@ -10,7 +10,11 @@ import base64
 import binascii
 import logging
 import re
-from dataclasses import dataclass
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -102,9 +106,13 @@ class Protocols:
             needs = f"{operation.method} {operation.path} needs the scope {operation.scope}"
             detail = f"{needs}; this token has {bearer.scope}."
             raise _Refused(problems.SCOPE, detail, www_authenticate=f'{_CHALLENGE} error="insufficient_scope"')
-        asked = await _read(request, operation, values)
+        asked, uploads = await _read(request, operation, values)
         call = Call(open_store(self.settings), bearer.actor, bearer.token_id)
-        answer: Response = await self.slots.run(operation.slots, operation.handle, call, asked)
+        try:
+            answer: Response = await self.slots.run(operation.slots, _carried_out, operation, call, asked, uploads)
+        finally:
+            for upload in uploads.values():
+                await upload.close()
         return answer
 
     def _bearer(self, credential: _Credential) -> Bearer | None:
@@ -183,27 +191,40 @@ def _matching(protocol: Protocol, request: Request) -> tuple[Operation, dict[str
     raise _Refused(problems.METHOD, f"This call has {allowed} alone.", allow=allowed)
 
 
-async def _read(request: Request, operation: Operation, values: dict[str, str]) -> Asked:
-    """Read the body as the call wants it."""
+def _carried_out(operation: Operation, call: Call, asked: Asked, uploads: Mapping[str, UploadFile]) -> Response:
+    """Carry a call out, the files of its form in a folder, under numbers."""
+    if operation.reads != "form":
+        return operation.handle(call, asked)
+    with tempfile.TemporaryDirectory(prefix="workbench-") as name:
+        folder, files = Path(name), dict[str, Path]()
+        for number, (field, upload) in enumerate(uploads.items()):
+            files[field] = folder / str(number)
+            with files[field].open("wb") as file:
+                shutil.copyfileobj(upload.file, file)
+        return operation.handle(call, replace(asked, files=files, folder=folder))
+
+
+async def _read(request: Request, operation: Operation, values: dict[str, str]) -> tuple[Asked, dict[str, UploadFile]]:
+    """Read the body as the call wants it; files of a form are read once it is the request's turn."""
     query = dict(request.query_params)
     if operation.reads == "nothing":
-        return Asked(values, query)
+        return Asked(values, query), {}
     receive = limited(request, operation.most_bytes)
     body = Request(request.scope, receive)
     if operation.reads == "skipped":
         async for _ in body.stream():
             pass
-        return Asked(values, query)
+        return Asked(values, query), {}
     if operation.reads == "body":
-        return Asked(values, query, await body.body())
+        return Asked(values, query, await body.body()), {}
     try:
         form = await body.form(max_files=2, max_fields=20)
     except (HTTPException, ValueError, KeyError, UnicodeError) as error:
         reason = error.detail if isinstance(error, HTTPException) else error
         raise BadInput(f"The body is no form: {reason}") from error
-    try:
-        texts = {name: value for name, value in form.multi_items() if isinstance(value, str)}
-        files = {name: await value.read() for name, value in form.multi_items() if isinstance(value, UploadFile)}
-    finally:
-        await form.close()
-    return Asked(values, query, form=texts, files=files)
+    texts = {name: value for name, value in form.multi_items() if isinstance(value, str)}
+    uploads = {name: value for name, value in form.multi_items() if isinstance(value, UploadFile)}
+    for _, value in form.multi_items():
+        if isinstance(value, UploadFile) and value not in uploads.values():
+            await value.close()  # its field came twice
+    return Asked(values, query, form=texts), uploads

@@ -319,7 +319,7 @@ def import_sentences(call: Call, inputs: ImportAsked, body: Files) -> Imported |
     """
     admit(call.store, call.actor, *KEEPERS)
     reading = inputs.model_dump(include={"format", "split", "annotation", "skip_bad", "preannotate"})
-    reading["options"] = _options(inputs)
+    reading["options"] = options_in(inputs)
     sizes = [(name, path.stat().st_size) for name, path in body.files]
     if staging.seconds_for(sizes, inputs.format) < staging.LONG:
         outcome = out_of_process.call(
@@ -367,7 +367,7 @@ def _import(call: Call, campaign_id: int, job_id: int) -> Import:
     )
 
 
-def _options(inputs: ImportAsked) -> dict[str, Any]:
+def options_in(inputs: ImportAsked) -> dict[str, Any]:
     """Return a format's options; raise BadInput or InvalidConfig for what is no option of it."""
     if inputs.options is None:
         return {}
