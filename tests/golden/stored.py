@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from crossner_core.options.base import value_before
+from crossner_core.options.pdaln import PdalnOptions
 from crossner_core.options.type_aware import TypeAwareOptions
 from crossner_core.schema import Sentence
 from crossner_core.simulation.config import Simulation
@@ -49,14 +51,19 @@ _LATER_SETTINGS = {
     "model_error": 0.15,
     "linking": False,
 }  # settings the golden version had not
-_LATER_OF_RECIPES = {
-    "lstm_size": 256,
-    "lstm_layers": 2,
-    "source_unmarked": "outside",
-    "source_map": "name",
-    "source_types": "",
-    "source_temperature": 1.0,
-} | {field.name: field.default for field in dataclasses.fields(TypeAwareOptions) if field.name.startswith("type_")}
+_LATER_OF_RECIPES = (
+    {
+        "lstm_size": 256,
+        "lstm_layers": 2,
+        "source_unmarked": "outside",
+        "source_map": "name",
+        "source_types": "",
+        "source_temperature": 1.0,
+        "source_head": "source",
+    }
+    | {field.name: value_before(field) for field in dataclasses.fields(PdalnOptions) if field.metadata["later"]}
+    | {field.name: field.default for field in dataclasses.fields(TypeAwareOptions) if field.name.startswith("type_")}
+)
 _LATER_OF_WORK = {"example": False}
 _LATER_OF_SPANS = {"elsewhere": False, "entity": None}
 _LATER_OF_FINDINGS = {"proposed_probability": None, "present_probability": None, "history": []}

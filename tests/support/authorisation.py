@@ -258,6 +258,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "data.archive.import_campaign": {"name": "Imported"},
     "data.archive_writing.insert_campaign": {"name": "Imported"},
     "data.datasets.import_dataset": {"name": "new"},
+    "data.documents.add_document": {"files": lambda scene: _upload(scene.file.with_name("x.txt"))},
     "data.staging.import_apart": {"files": lambda scene: _upload(scene.file.with_name("x.txt"))},
     "labelling.adjudication.ask": {"task_id": lambda scene: scene.ids["asked"]},
     "labelling.screen.ask": {"message": lambda scene: {"task": scene.ids["asked"], "text": "Sure?"}},
