@@ -2,7 +2,8 @@
 
     python -m docs.stored_studies
 
-Figures are taken as they are printed; nothing is measured here.
+The claims of the study `differences` go onto the page that leads to the others, too. Figures are taken as they are
+printed; nothing is measured here.
 """
 
 from __future__ import annotations
@@ -10,14 +11,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from crossner_core.errors import BadInput
+from crossner_core.experiments.report import put_section
 from crossner_core.experiments.stored import FILE, StoredStudy
 from crossner_core.experiments.tables import Measured, Table, Value
 from crossner_core.folders import write_text
 
 PAGES = Path(__file__).with_name("results")
+SUMMARY = PAGES / "summary.md"
+_CLAIM = ("", "decoding", "difference", "95 % interval", "reached", "source")
 _SECTION = re.compile(r"<!-- begin study-(\w+?)(?:-([\w-]+))? -->\n(.*?)\n<!-- end", re.DOTALL)
 _WRITTEN = re.compile(r"Written by `(?P<command>.*)` on (?P<date>\d{4}-\d\d-\d\d)\.")
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"
@@ -72,11 +77,21 @@ def _value(cell: str, numeric: bool) -> Value:
     return Measured(mean, sd, 0, published, signed="+" in text or text.startswith("-"))
 
 
+def claims(studies: Sequence[StoredStudy]) -> str:
+    """Return each claim of the papers once, with our difference, its interval and the verdict, as Markdown."""
+    (study,) = (study for study in studies if (study.id, study.section) == ("differences", ""))
+    (table,) = study.tables
+    places = [table.columns.index(name) for name in _CLAIM]
+    short = replace(table, columns=_CLAIM, rows=tuple(tuple(row[place] for place in places) for row in table.rows))
+    return f"{study.measured.partition(' Machine')[0]}\n\n{short.to_markdown()}"
+
+
 def main() -> None:
-    """Write the file."""
+    """Write the file and the claims."""
     studies = read_pages(all_pages())
     lines = ",\n".join(json.dumps(stored.to_dict(), ensure_ascii=False) for stored in studies)
     write_text(FILE, f"[\n{lines}\n]\n")  # a line for each study, so that a change shows which
+    put_section(SUMMARY, "claims", claims(studies))
     print(f"{len(studies)} studies in {FILE.name}, {FILE.stat().st_size:,} bytes.")
 
 

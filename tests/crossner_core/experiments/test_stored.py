@@ -7,7 +7,7 @@ import pytest
 from crossner_core.experiments.stored import stored_of, stored_studies
 from crossner_core.experiments.study import study, study_ids
 from crossner_core.experiments.tables import Measured
-from docs.stored_studies import all_pages, read_pages
+from docs.stored_studies import SUMMARY, all_pages, claims, read_pages
 
 TEXT = all_pages()
 
@@ -16,6 +16,15 @@ def test_stored_studies_are_those_of_the_pages_of_results() -> None:
     assert stored_studies() == read_pages(TEXT), "run python -m docs.stored_studies"
     assert len(stored_studies()) == TEXT.count("<!-- begin study-") > 20
     assert {stored.id for stored in stored_studies()} <= set(study_ids())
+
+
+def test_summary_has_each_claim_once() -> None:
+    text = SUMMARY.read_text(encoding="utf-8")
+    assert f"<!-- begin claims -->\n{claims(stored_studies())}\n<!-- end claims -->" in text, (
+        "run python -m docs.stored_studies"
+    )
+    rows = [line for line in claims(stored_studies()).splitlines() if line.startswith("| ")][2:]
+    assert len(rows) == len({row.split("|")[1] for row in rows}) > 8
 
 
 def test_every_stored_table_is_printed_so_on_a_page() -> None:
