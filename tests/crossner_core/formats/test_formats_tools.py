@@ -21,7 +21,7 @@ from crossner_core.formats.brat import BratLayout, BratOptions
 from crossner_core.formats.standoff import Mark, Text, Utf16, document_of, text_of
 from crossner_core.schema import NIL, FileLayout, Span
 
-OF_TOOLS = [id for id in format_ids() if id not in ("conll", "jsonl", "plain", "tei")]
+OF_TOOLS = [id for id in format_ids() if id not in ("conll", "jsonl", "plain", "tei", "zip")]
 WHOLE = ("brat", "cas-xmi", "cas-json", "label-studio", "doccano", "prodigy", "docbin", "gate")
 """Formats that hold a document's text character for character."""
 LETTERS = [
@@ -473,7 +473,7 @@ def test_options_of_a_format_are_read_from_text() -> None:
         assert all(one.metadata["doc"] for one in own_options(id))
 
 
-@pytest.mark.parametrize("format", [*OF_TOOLS, "tei"])
+@pytest.mark.parametrize("format", [*OF_TOOLS, "tei", "zip"])
 def test_a_damaged_file_is_bad_input(format: str) -> None:
     suffix = get_format(format).suffixes[0]
     damaged = [b"\x00\x01\x02", b"\xff\xfe<\x00"] + [b"<", b"{", b"[", b"PAR1"] * (format != "conll2003")
