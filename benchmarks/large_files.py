@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import cycle
@@ -45,6 +46,13 @@ def make(folder: Path, format: str, size: int, data: Path) -> None:
     items = sentences(data)
     if format == "tei":
         (folder / "large.tei").write_text(_tei(items, size), "utf-8")
+        return
+    if format == "zip":
+        make(folder, "webanno-tsv", size, data)
+        (file,) = folder.iterdir()
+        with zipfile.ZipFile(folder / "large.zip", "w") as archive:
+            archive.write(file, file.name)
+        file.unlink()
         return
     chosen = get_format(format)
     apart = _DOCUMENT if chosen.one_file else 0
