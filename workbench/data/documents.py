@@ -317,7 +317,7 @@ def _documents(session: Session, campaign: Campaign) -> dict[str, list[int]]:
 
 
 def _whole(session: Session, campaign: Campaign, document: Document) -> DocumentText:
-    view = next(view for view in _views(session, campaign) if view.id == document.ids[0])
+    view = _view(document.name, document.ids, rows.steps(session, campaign.id))
     text, starts = _text(map(Record, document.sentences))
     return DocumentText(view, text, document.sentences, document.ids, tuple(starts))
 
@@ -325,7 +325,11 @@ def _whole(session: Session, campaign: Campaign, document: Document) -> Document
 def _views(session: Session, campaign: Campaign) -> Iterator[DocumentView]:
     steps = rows.steps(session, campaign.id)
     for name, ids in _documents(session, campaign).items():
-        yield DocumentView(ids[0], name, len(ids), _state([steps.get(id, []) for id in ids]))
+        yield _view(name, ids, steps)
+
+
+def _view(name: str, ids: Sequence[int], steps: Mapping[int, Sequence[Step]]) -> DocumentView:
+    return DocumentView(ids[0], name, len(ids), _state([steps.get(id, []) for id in ids]))
 
 
 def _state(sentences: Sequence[Sequence[Step]]) -> State:
