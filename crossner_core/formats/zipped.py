@@ -46,7 +46,7 @@ def read(files: Sequence[InputFile], options: ZipOptions) -> Iterator[Parsed]:
     """Read the files in each zip; of an INCEpTION project each document once, its curation if there is one."""
     for name, data in files:
         with TemporaryDirectory() as folder, opened(data) as file:
-            members = _unpacked(name, file, Path(folder))
+            members = _unpacked(name, file, Path(folder), MOST_BYTES)
             if any(_place(member) is not None for member in members):
                 yield from _project(name, members, Path(folder), options)
             else:
@@ -65,7 +65,7 @@ def _stream(files: Sequence[InputFile], options: ZipOptions) -> Iterator[Parsed]
 
 def _project(name: str, members: Files, folder: Path, options: ZipOptions) -> Iterator[Parsed]:
     by_document: dict[str, dict[tuple[str, str], str]] = {}
-    rest = 0
+    rest, room = 0, MOST_BYTES - _size(members)
     for member in members:
         if (place := _place(member)) is None:
             rest += PurePosixPath(member).parts[0] != _SOURCE
@@ -83,7 +83,13 @@ def _project(name: str, members: Files, folder: Path, options: ZipOptions) -> It
             )
         others = sum(own not in (work, (_ANNOTATION, UNTOUCHED)) for own in works)
         losses = Counter({OTHERS: others, REST: 0 if number else rest})
-        for piece in _stream(_files_of(member, members[member], folder / f"d{number}"), options):
+        files = {member: members[member]}
+        if PurePosixPath(member).suffix.lower() == ".zip":
+            (inner := folder / f"d{number}").mkdir()
+            with opened(members[member]) as file:
+                files = _unpacked(member, file, inner, room)
+            room -= _size(files)
+        for piece in _stream(list(files.items()), options):
             known = piece if work[1] != UNTOUCHED else _untouched(piece)
             total = piece.losses if piece.more else dict(Counter(piece.losses) + losses)
             yield replace(known, name=document, losses=total)
@@ -98,7 +104,8 @@ def _chosen(name: str, document: str, works: Mapping[tuple[str, str], str], anno
         return _ANNOTATION, annotator
     if len(people) > 1 and not annotator:
         whom = ", ".join(people)
-        raise refused(name, 1, f"{clip(document)} has no curation, but is annotated by {whom}; name one as annotator")
+        choose = "name one as annotator, an option of the format zip"
+        raise refused(name, 1, f"{clip(document)} has no curation, but is annotated by {whom}; {choose}")
     if people and not annotator:
         return _ANNOTATION, people[0]
     if (_ANNOTATION, UNTOUCHED) in works:
@@ -110,15 +117,6 @@ def _untouched(piece: Parsed) -> Parsed:
     return replace(piece, sentences=tuple(replace(record, spans=None) for record in piece.sentences))
 
 
-def _files_of(member: str, data: OnDisk, folder: Path) -> list[InputFile]:
-    """Return a user's files of a document: those of the zip that it is in, or the file itself."""
-    if PurePosixPath(member).suffix.lower() != ".zip":
-        return [(member, data)]
-    folder.mkdir()
-    with opened(data) as file:
-        return list(_unpacked(member, file, folder).items())
-
-
 def _place(member: str) -> tuple[str, str] | None:
     """Return what a file of a project is, annotation or curation, and of which document; None for any other file."""
     kind, *inner = PurePosixPath(member).parts
@@ -126,10 +124,16 @@ def _place(member: str) -> tuple[str, str] | None:
     return (kind, "/".join(inner[:-1])) if kind in (_ANNOTATION, _CURATION) and len(inner) > 1 else None
 
 
-def _unpacked(name: str, file: BinaryIO, folder: Path) -> dict[str, OnDisk]:
-    """Write the files of a zip into a folder; raise BadInput for what is none, or too large, or leads elsewhere."""
+def _size(files: Files) -> int:
+    return sum(data.size for data in files.values())
+
+
+def _unpacked(name: str, file: BinaryIO, folder: Path, room: int) -> dict[str, OnDisk]:
+    """Write the files of a zip into a folder, `room` bytes at most.
+
+    Raises BadInput for what is no zip, or too large, or leads elsewhere.
+    """
     members: dict[str, OnDisk] = {}
-    left = MOST_BYTES
     try:
         with zipfile.ZipFile(file) as archive:
             infos = [info for info in archive.infolist() if not info.is_dir() and not _of_the_system(info.filename)]
@@ -137,16 +141,16 @@ def _unpacked(name: str, file: BinaryIO, folder: Path) -> dict[str, OnDisk]:
                 raise refused(name, 1, f"it holds {len(infos):,} files; at most {MOST_FILES:,} are read at once")
             for number, info in enumerate(infos):
                 path = PurePosixPath(info.filename)
-                if path.is_absolute() or ".." in path.parts or info.filename in members:
+                if path.is_absolute() or ".." in path.parts or str(path) in members:
                     raise refused(name, 1, f"it holds {clip(info.filename)}, which leads elsewhere or is there twice")
                 if info.flag_bits & 1:
                     raise refused(name, 1, f"{clip(info.filename)} is encrypted")
                 to = folder / str(number)
                 with archive.open(info) as packed, to.open("wb") as out:
                     while part := packed.read(_PORTION):
-                        left -= len(part)
-                        if left < 0:
-                            raise refused(name, 1, f"it unpacks to more than {MOST_BYTES:,} bytes")
+                        room -= len(part)
+                        if room < 0:
+                            raise refused(name, 1, f"it unpacks to more than {MOST_BYTES:,} bytes in all")
                         out.write(part)
                 members[str(path)] = OnDisk(to)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, UnicodeDecodeError) as error:

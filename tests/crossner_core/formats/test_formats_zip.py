@@ -120,6 +120,11 @@ def test_zip_that_leads_elsewhere_or_unpacks_to_too_much_is_refused(monkeypatch:
     monkeypatch.setattr(zipped, "MOST_BYTES", 5_000)
     with pytest.raises(BadInput, match="unpacks to more than 5,000 bytes"):
         read({"a.txt": b"Ada sang. " * 1_000})
+    nested = {f"annotation/{name}/ann.zip": packed({"ann.txt": b"Ada sang. " * 300}) for name in ("one", "two")}
+    with pytest.raises(BadInput, match=r"two/ann\.zip:1: it unpacks to more than 5,000 bytes in all"):
+        read(nested)
+    with pytest.raises(BadInput, match="there twice"):
+        read({"a.txt": b"Ada sang.", "./a.txt": b"Bob sang."})
     monkeypatch.setattr(zipped, "MOST_FILES", 1)
     with pytest.raises(BadInput, match="holds 2 files; at most 1"):
         read({"a.txt": b"Ada sang.", "b.txt": b"Ada sang."})
