@@ -70,7 +70,7 @@ def test_two_keys_link_a_span_and_the_next_needs_one(app: App, campaign: int, ch
         wait(lambda: links(app, "ann1") == [QUEEN, "http://www.wikidata.org/entity/Q42"], "what was typed")
         wait(lambda: status_of(page) == "saved" and task_of(page) == task, "Saved")
         page.keyboard.press("Enter")
-        wait(lambda: task_of(page) != task, "the end of the queue")
+        wait(lambda: task_of(page) != task and status_of(page) == "saved", "the end of the queue")
     with browser_of(chromium, app, "ann2") as context:
         page = open_screen(context, campaign, "check")
         wait(lambda: "Queen (band)" in page.locator(".focus-line").inner_text(), "the link in the line below")
