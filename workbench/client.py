@@ -52,6 +52,8 @@ class Client:
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._connection = kind(parts.hostname, parts.port, timeout=timeout)
         self._token, self._waits = token, waits
+        self.left_out = ""
+        """What the format of the file that was asked for last could not hold, by kind and number."""
 
     def __enter__(self) -> Self:
         return self
@@ -177,6 +179,7 @@ class Client:
             response = self._sent(method, target, data, headers, may_repeat)
             content, retry_after = response.read(), response.headers.get("Retry-After")
             if response.status < 400:
+                self.left_out = response.headers.get("Left-Out", "")
                 is_json = response.headers.get_content_type() == "application/json"
                 return json.loads(content) if is_json else content
             seconds = int(retry_after) if retry_after is not None and retry_after.isdecimal() else None

@@ -134,7 +134,7 @@ def make_campaign(
     with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
         source: FromFiles | FromCorpus | None
         if files:
-            source = from_files(_on_disk(files, Path(folder)), chosen.kinds, reading, Path(folder))
+            source = from_files(_with_paths(files, Path(folder)), chosen.kinds, reading, Path(folder))
         else:
             source = _from_corpus(store, actor, corpus, plan, chosen.kinds)
         with store.write() as session:
@@ -207,7 +207,7 @@ def first_look(
     kinds = _domain(store, domain, draft)
     if files:
         with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
-            source = from_files(_on_disk(files, Path(folder)), kinds, reading, Path(folder))
+            source = from_files(_with_paths(files, Path(folder)), kinds, reading, Path(folder))
             return _look_at_files(store, actor, source, kinds, gazetteer)
     return _look_at_corpus(store, actor, corpus, plan, kinds, gazetteer)
 
@@ -274,7 +274,7 @@ def from_files(
     return FromFiles(staged, split, options["annotation"])
 
 
-def _on_disk(files: Files, folder: Path) -> list[tuple[str, Path]]:
+def _with_paths(files: Files, folder: Path) -> list[tuple[str, Path]]:
     """Return files with their names, those in memory written into a folder."""
     placed = []
     for number, (name, data) in enumerate(files):

@@ -167,7 +167,7 @@ def test_layer_that_is_known_is_neither_read_nor_in_the_audit_trail(
         raise AssertionError("read")
 
     monkeypatch.setattr(layers, "layer", fail)
-    monkeypatch.setattr(exchange, "export_layer", fail)
+    monkeypatch.setattr(exchange, "export_files", fail)
     for path, tag in tags.items():
         assert get(server, path, tag).status_code == 304
     assert audit_trail.search(store, people["adm"], asked).entries == before

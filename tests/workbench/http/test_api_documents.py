@@ -17,6 +17,7 @@ from tests.support.api import client_of, secret_of, serving, settings_for
 from tests.support.builders import make_gold
 from workbench.accounts.actors import Actor
 from workbench.client import ApiProblem, Client
+from workbench.data import staging
 from workbench.http.api.declared import ROOT
 
 People = dict[str, Actor]
@@ -78,6 +79,9 @@ def test_layers_of_a_document_go_out_by_their_names(api: Client, store: Store, p
             for line in api.document(campaign, document["id"], layer=layer, format="jsonl").splitlines()
         ]
         assert len(lines) == 6 and any(line["gold"] for line in lines), layer
+        assert api.left_out == ""
+    assert b"B-band" in api.document(campaign, document["id"], layer="gold", format="conll")
+    assert api.left_out == "8 links"
     place = f"/campaigns/{campaign}/documents/{document['id']}"
     assert "nothing in the layer 'suggestions'" in refused(api, "GET", f"{place}/layers/suggestions/export").detail
     assert refused(api, "GET", f"{place}/layers/gold/export", parameters={"format": "text"}).status == 400
@@ -95,6 +99,14 @@ def test_a_name_or_a_text_that_is_there_is_a_conflict(api: Client, campaign: int
     several = refused(api, "POST", path, files=[("x.txt", b"A song .\n"), ("y.txt", b"A band .\n")])
     assert several.status == 400 and "hold 2 documents" in several.detail
     assert api.get(f"/campaigns/{campaign}")["sentences"] == before + 3
+
+
+def test_what_takes_long_goes_another_way(api: Client, campaign: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "LONG", 0.0)
+    path = f"/campaigns/{campaign}/documents"
+    problem = refused(api, "POST", path, files=FILES)
+    assert problem.status == 400 and f"post it to /campaigns/{campaign}/sentences" in problem.detail
+    assert len(list(api.items(path))) == 1
 
 
 def test_a_document_that_was_sent_twice_is_added_once(api: Client, campaign: int) -> None:

@@ -85,6 +85,9 @@ def test_layers_go_out_beside_one_another(api: Client, store: Store, people: Peo
     said = [(each["layer"], each["created_username"]) for each in task["annotations"]]
     assert said == [("first", "ann1"), ("second", "ann2"), ("gold", "eva")]
     assert b"ann1" not in api.export(campaign, "gold", format="label-studio", besides=besides)
+    assert api.left_out == "8 links, 15 times of single sentences"
+    api.export(campaign, "gold")
+    assert api.left_out == ""
     problem = refused(api, "GET", f"/campaigns/{campaign}/layers/gold/export?besides=first,third")
     assert problem.status == 404 and "no layer 'third'" in problem.detail
 

@@ -23,6 +23,8 @@ from workbench.accounts.actors import Actor
 from workbench.http.api.etags import refuse_changed
 
 ROOT = "/api/v1"
+LEFT_OUT = "left-out"
+"""The header that says what a file could not hold."""
 Scope = Literal["read", "write", "train"]
 Id = Annotated[int, Field(ge=1, le=2**31 - 1)]
 """A number that names a row; the store's largest is 2³¹ − 1."""
@@ -90,11 +92,12 @@ class Accepted(Answer):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """An answer that is a file."""
+    """An answer that is a file; `left_out` is what its format could not hold, by kind and number."""
 
     name: str
     data: bytes
     media_type: str = "application/octet-stream"
+    left_out: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pydantic.json_schema import models_json_schema
 
 from workbench.accounts.tokens import SCOPE_WORDS
 from workbench.http.api import problems
-from workbench.http.api.declared import ROOT, Declared, File, Files, routes
+from workbench.http.api.declared import LEFT_OUT, ROOT, Declared, File, Files, routes
 from workbench.http.api.problems import Kind
 
 _REF = "#/components/schemas/{model}"
@@ -37,6 +37,12 @@ _KEY = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
 }
 _ETAG = {"etag": {"description": "The tag of this answer.", "schema": {"type": "string"}}}
+_LEFT_OUT = {
+    LEFT_OUT: {
+        "description": "What the format could not hold, by kind and number; missing where it holds everything.",
+        "schema": {"type": "string"},
+    }
+}
 _LOCATION = {"location": {"description": "Where to follow it.", "schema": {"type": "string"}}}
 _TAGS = {"type": "string", "maxLength": 4_000, "pattern": r'^(\*|(W/)?"[!#-~]*"( *, *(W/)?"[!#-~]*")*)$'}
 _IF_NONE_MATCH = {
@@ -174,7 +180,7 @@ def _responses(route: Declared, schemas: Mapping[Any, Any]) -> dict[str, Any]:
         content = {"application/json": {"schema": schemas[route.later, "serialization"]}}
         answers["202"] = {"description": "The worker does it.", "headers": _LOCATION, "content": content}
     if route.is_read or (route.matches and route.answer is not type(None)):
-        good["headers"] = _ETAG
+        good["headers"] = _ETAG | (_LEFT_OUT if route.answer is File else {})
     if route.is_read:
         answers["304"] = {"description": "You have this answer.", "headers": _ETAG}
     by_status: dict[int, list[str]] = {}

@@ -29,7 +29,7 @@ from workbench.accounts.tokens import Bearer, allows, bearer_of
 from workbench.accounts.ways import acting
 from workbench.campaigns.campaigns import get_campaign
 from workbench.http.api import problems, replays
-from workbench.http.api.declared import ROOT, Accepted, Body, Call, Declared, File, Files, in_utf8, routes
+from workbench.http.api.declared import LEFT_OUT, ROOT, Accepted, Body, Call, Declared, File, Files, in_utf8, routes
 from workbench.http.api.document_page import document_page
 from workbench.http.api.etags import is_known, tag_of, tags_in, weak_tag
 from workbench.http.api.limits import Limits, Slots, TooLarge, limited
@@ -135,7 +135,9 @@ class Api:
         if not asked.files:
             return self._handled_once(bearer, asked, asked.body, key)
         with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
-            return self._handled_once(bearer, asked, _on_disk(asked.files, Path(folder)), key)
+            names = [upload.filename or "upload" for upload in asked.files]
+            files = Files(files=tuple(zip(names, on_disk(asked.files, Path(folder)), strict=True)))
+            return self._handled_once(bearer, asked, files, key)
 
     def _handled_once(self, bearer: Bearer, asked: _Asked, body: Any, key: str | None) -> Response:
         store, route = open_store(self.settings), asked.route
@@ -160,15 +162,14 @@ class Api:
         return _response(route, made)
 
 
-def _on_disk(uploads: Iterable[UploadFile], folder: Path) -> Files:
+def on_disk(uploads: Iterable[UploadFile], folder: Path) -> list[Path]:
     """Copy the files of a request into a folder, under numbers: their names are the client's."""
-    files = []
+    paths = []
     for number, upload in enumerate(uploads):
-        path = folder / str(number)
-        with path.open("wb") as file:
+        paths.append(folder / str(number))
+        with paths[-1].open("wb") as file:
             shutil.copyfileobj(upload.file, file)
-        files.append((upload.filename or "upload", path))
-    return Files(files=tuple(files))
+    return paths
 
 
 def _handled(call: Call, asked: _Asked, body: Any) -> Any:
@@ -317,7 +318,9 @@ def _hash(asked: _Asked, body: Any) -> str:
 def _response(route: Declared, made: Any) -> Response:
     if isinstance(made, File):
         name = made.name.encode("ascii", "replace").decode().replace('"', "").replace("?", "-")
-        return Response(made.data, 200, {"content-disposition": f'attachment; filename="{name}"'}, made.media_type)
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        headers |= {LEFT_OUT: made.left_out.encode("ascii", "replace").decode()} if made.left_out else {}
+        return Response(made.data, 200, headers, made.media_type)
     if made is None:
         return Response(status_code=route.status)
     body = made.encoded()

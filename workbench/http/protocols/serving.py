@@ -10,7 +10,6 @@ import base64
 import binascii
 import logging
 import re
-import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -29,7 +28,7 @@ from workbench.http.api import problems
 from workbench.http.api.declared import Call
 from workbench.http.api.limits import TooLarge, limited
 from workbench.http.api.problems import Explained, Kind, explained
-from workbench.http.api.serving import Api
+from workbench.http.api.serving import Api, on_disk
 from workbench.http.headers import same_origin
 from workbench.http.protocols.declared import Asked, Operation, Protocol, protocols
 from workbench.settings import open_store
@@ -196,11 +195,8 @@ def _carried_out(operation: Operation, call: Call, asked: Asked, uploads: Mappin
     if operation.reads != "form":
         return operation.handle(call, asked)
     with tempfile.TemporaryDirectory(prefix="workbench-") as name:
-        folder, files = Path(name), dict[str, Path]()
-        for number, (field, upload) in enumerate(uploads.items()):
-            files[field] = folder / str(number)
-            with files[field].open("wb") as file:
-                shutil.copyfileobj(upload.file, file)
+        folder = Path(name)
+        files = dict(zip(uploads, on_disk(uploads.values(), folder), strict=True))
         return operation.handle(call, replace(asked, files=files, folder=folder))
 
 

@@ -18,6 +18,7 @@ from workbench.accounts.actors import admit
 from workbench.accounts.roles import EVERYONE, KEEPERS, OVERSEERS
 from workbench.campaigns.campaigns import get_campaign
 from workbench.data import browsing, exchange, layers, staging
+from workbench.data.packing import in_numbers, packed
 from workbench.data.searching import Search
 from workbench.http.api.declared import (
     ROOT,
@@ -431,14 +432,14 @@ def get_layer(call: Call, inputs: LayerAsked) -> Page[LabelledText]:
     "/campaigns/{campaign}/layers/{layer}/export",
     scope="read",
     roles=KEEPERS,
-    use=(exchange.export_layer, layers.version),
+    use=(exchange.export_files, layers.version),
     slots="long",
     version=_version_of_export,
 )
 def export_layer(call: Call, inputs: ExportAsked) -> File:
     """Export a layer of a campaign, or all its sentences, as a file of any format."""
     name = get_campaign(call.store, call.actor, inputs.campaign).name
-    data = exchange.export_layer(
+    written = exchange.export_files(
         call.store,
         call.actor,
         inputs.campaign,
@@ -448,7 +449,8 @@ def export_layer(call: Call, inputs: ExportAsked) -> File:
         besides=_besides(inputs),
         with_names=inputs.with_names,
     )
-    return File(exchange.file_name(name, inputs.layer, inputs.format), data)
+    data = packed(written.files, inputs.format)
+    return File(exchange.file_name(name, inputs.layer, inputs.format), data, left_out=in_numbers(written.losses))
 
 
 def offsets(sentence: Sentence) -> list[tuple[int, int]]:
