@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -278,7 +278,8 @@ def upsert(
 def insert_new(session: Session, table: type[Any], row: Mapping[str, Any], *, keys: Sequence[str]) -> bool:
     """Insert a row unless `keys` already exist; return whether it was inserted, also where two do so at a time."""
     statement = _insert(session, table).values(**row).on_conflict_do_nothing(index_elements=list(keys))
-    return cast(sa.CursorResult[Any], session.execute(statement)).rowcount == 1
+    # Counted by what comes back: where the database gives the primary key, PostgreSQL's driver counts no rows.
+    return session.execute(statement.returning(getattr(table, keys[0]))).first() is not None
 
 
 def _insert(session: Session, table: type[Any]) -> Any:

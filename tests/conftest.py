@@ -14,6 +14,7 @@ import pytest
 from db.engine import Store
 from db.migrate import migrate
 from tests.support import builders
+from tests.support.postgres import fresh_store
 from workbench.accounts.actors import Actor
 
 # Before torch is imported, and for every process that a test starts: on small models more threads only wait for each
@@ -74,7 +75,11 @@ def store_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(store_template: Path, tmp_path: Path) -> Iterator[Store]:
-    """A fresh store in a SQLite file of its own."""
+    """A fresh store in a SQLite file of its own; on the PostgreSQL server with CROSSNER_STORES=postgresql."""
+    if os.environ.get("CROSSNER_STORES") == "postgresql":
+        with fresh_store() as elsewhere:
+            yield elsewhere
+        return
     path = tmp_path / "store.sqlite3"
     shutil.copyfile(store_template, path)
     fresh = Store(f"sqlite:///{path}")

@@ -15,11 +15,14 @@ from sqlalchemy.exc import IntegrityError
 
 import db
 from crossner_core.errors import StorageError, StoreFailed
-from db.engine import Store, upsert
+from db.engine import Store, insert_new, upsert
 from db.migrate import migrate
 from db.tables import Annotation, AppliedEvent, Campaign, SentenceRow, SpanRow, SparqlCache, Task, User
-from db.types import Base
+from db.types import Base, now
+from tests.support.postgres import either_store
 from tests.support.power_cut import STORE, states_when_acknowledged
+
+__all__ = ["either_store"]
 
 
 def test_migrations_give_the_tables_of_the_code(store: Store) -> None:
@@ -91,6 +94,15 @@ def test_write_rolls_back_as_a_whole(store: Store) -> None:
         raise RuntimeError("stop")
     with store.read() as session:
         assert session.scalars(sa.select(User)).all() == []
+
+
+def test_insert_says_whether_a_key_was_new(either_store: Store) -> None:
+    row = {"name": "ann", "display_name": "Ann", "role": "annotator", "password_hash": "", "created_at": now()}
+    with either_store.write() as session:
+        assert [insert_new(session, User, row, keys=["name"]) for _ in range(2)] == [True, False]
+        assert insert_new(session, User, row | {"name": "bob"}, keys=["name"])
+    with either_store.read() as session:
+        assert sorted(session.scalars(sa.select(User.name))) == ["ann", "bob"]
 
 
 def test_upsert_updates_the_named_columns(store: Store) -> None:

@@ -148,7 +148,7 @@ def _printable(text: str) -> str:
 
 
 def _take_role(session: Session, identity: Identity, settings: ProviderSettings, arrival: Arrival) -> None:
-    """Give the account the role of its groups, if groups have roles.
+    """Give the account the role of its groups, if groups have roles; it lets in whoever waits.
 
     Who had a role by groups and is in none of them any more is treated like somebody new. An admin with a password, and
     the last active admin, stay admins: a mistake at the provider must not lock the workbench.
@@ -171,6 +171,9 @@ def _take_role(session: Session, identity: Identity, settings: ProviderSettings,
             account_rows.revoke_tokens(session, user_id=user.id)
         return
     user.role = role or settings.first_sign_in
+    if identity.waits_since is not None and role is not None:
+        user.active, identity.waits_since = True, None
+        audit.record(session, None, "let_in", ("account", user.name), role=role, issuer=arrival.issuer)
 
 
 def _must_stay(session: Session, user: User) -> bool:

@@ -138,17 +138,25 @@ def test_role_that_an_admin_gave_is_not_lost_for_want_of_groups(either_store: St
 def test_who_has_left_the_groups_waits_again(either_store: Store, admin: Actor) -> None:
     policy = settings(roles={"staff": "expert"})
     with pytest.raises(NotAllowed, match="let you in"):
-        enter(either_store, policy, groups=("staff",))
-    (waiting,) = identities.list_identities(either_store, admin)
-    identities.let_in(either_store, admin, waiting.user_id, "annotator")
+        enter(either_store, policy, groups=("others",))
     signed_in = enter(either_store, policy, groups=("staff",))
     assert signed_in.actor.role == "expert"
+    assert identities.list_identities(either_store, admin)[0].waits_since is None
     token = tokens.create_token(either_store, signed_in.actor, name="t")
     with pytest.raises(NotAllowed, match="let you in"):
         enter(either_store, policy, groups=())
     assert sign_in.actor_for_token(either_store, signed_in.token) is None
     assert tokens.bearer_of(either_store, token.secret) is None
-    with pytest.raises(NotAllowed, match="let you in"):  # back in the group, an admin still decides
+    assert enter(either_store, policy, groups=("staff",)).actor.role == "expert"
+
+
+def test_no_group_opens_an_account_that_an_admin_has_closed(either_store: Store, admin: Actor) -> None:
+    policy = settings(roles={"staff": "expert"})
+    with pytest.raises(NotAllowed, match="let you in"):
+        enter(either_store, policy)
+    (waiting,) = identities.list_identities(either_store, admin)
+    accounts.set_active(either_store, admin, waiting.user_id, False)  # refused for good
+    with pytest.raises(NotAllowed, match="is closed"):
         enter(either_store, policy, groups=("staff",))
 
 
