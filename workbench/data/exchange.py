@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -283,7 +284,7 @@ def write_document(name: str, records: Sequence[Record], format: str) -> Written
 
 def file_name(campaign: str, which: str, format: str) -> str:
     """Name an exported file."""
-    safe = "".join(char if char.isalnum() else "-" for char in campaign.lower()).strip("-") or "campaign"
+    safe = "-".join(re.findall(r"[^\W_]+", campaign.lower())) or "campaign"
     return f"{safe}-{which}{'.zip' if format == 'zip' else file_suffix(format)}"
 
 

@@ -179,7 +179,7 @@ def test_documents_go_through_a_campaign_and_come_back(store: Store, admin: Acto
     written = exchange.export_files(store, admin, campaign_id, which, format="pairs")
     assert dict(written.files) == dict(BYTES) and not written.losses
     assert unzipped(exchange.export_layer(store, admin, campaign_id, which, format="pairs")) == FILES
-    assert exchange.file_name("Music", which, "pairs") == f"music-{which}.zip"
+    assert exchange.file_name("Music (demo)_2", which, "pairs") == f"music-demo-2-{which}.zip"
     with store.read() as session:
         kept = [sentence_of(row) for row in layer_rows.sentences(session, campaign_id)]
     assert [(sentence.document, sentence.offset) for sentence in kept[-2:]] == [("two", 0), ("two", 22)]
