@@ -2,7 +2,8 @@
 
     python -m docs.stored_studies
 
-The claims of the study `differences` go onto the page that leads to the others, too. Figures are taken as they are
+The claims of the study `differences` go onto the page that leads to the others, too, and the papers' tables with ours
+beside them onto a page of their own. Figures are taken as they are
 printed; nothing is measured here.
 """
 
@@ -19,9 +20,10 @@ from crossner_core.experiments.report import put_section
 from crossner_core.experiments.stored import FILE, StoredStudy
 from crossner_core.experiments.tables import Measured, Table, Value
 from crossner_core.folders import write_text
+from docs.paper_tables import side_by_side
 
 PAGES = Path(__file__).with_name("results")
-SUMMARY = PAGES / "summary.md"
+SUMMARY, PAPERS = PAGES / "summary.md", PAGES / "papers.md"
 _CLAIM = ("", "decoding", "difference", "95 % interval", "reached", "source")
 _SECTION = re.compile(r"<!-- begin study-(\w+?)(?:-([\w-]+))? -->\n(.*?)\n<!-- end", re.DOTALL)
 _WRITTEN = re.compile(r"Written by `(?P<command>.*)` on (?P<date>\d{4}-\d\d-\d\d)\.")
@@ -92,6 +94,7 @@ def main() -> None:
     lines = ",\n".join(json.dumps(stored.to_dict(), ensure_ascii=False) for stored in studies)
     write_text(FILE, f"[\n{lines}\n]\n")  # a line for each study, so that a change shows which
     put_section(SUMMARY, "claims", claims(studies))
+    put_section(PAPERS, "papers", side_by_side(studies))
     print(f"{len(studies)} studies in {FILE.name}, {FILE.stat().st_size:,} bytes.")
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from crossner_core.experiments.stored import stored_of, stored_studies
+from crossner_core.experiments.published import printed
+from crossner_core.experiments.stored import StoredStudy, stored_of, stored_studies
 from crossner_core.experiments.study import study, study_ids
-from crossner_core.experiments.tables import Measured
-from docs.stored_studies import SUMMARY, all_pages, claims, read_pages
+from crossner_core.experiments.tables import Measured, Table
+from docs.paper_tables import PAPERS as PAPER_TABLES
+from docs.paper_tables import side_by_side
+from docs.stored_studies import PAPERS, SUMMARY, all_pages, claims, read_pages
 
 TEXT = all_pages()
 
@@ -25,6 +28,33 @@ def test_summary_has_each_claim_once() -> None:
     )
     rows = [line for line in claims(stored_studies()).splitlines() if line.startswith("| ")][2:]
     assert len(rows) == len({row.split("|")[1] for row in rows}) > 8
+
+
+def test_papers_page_has_each_published_row() -> None:
+    text, made = PAPERS.read_text(encoding="utf-8"), side_by_side(stored_studies())
+    assert f"<!-- begin papers -->\n{made}\n<!-- end papers -->" in text, "run python -m docs.stored_studies"
+    for _, source in PAPER_TABLES:
+        for table in printed(source):
+            for system, setting, *_ in table.rows:
+                assert f"| {system} | {setting} | " in made
+
+
+def test_rows_are_found_by_the_figures_they_stand_for_and_orders_are_counted() -> None:
+    def measured(crf: float, n: int = 3) -> StoredStudy:
+        rows = [
+            ("ours A", Measured(60.0, 1.0, n, 73.07), Measured(50.0, 1.0, n, 61.72), str(n)),  # LANER on music, ai
+            ("ours B", Measured(crf, 1.0, n, 70.34), Measured(51.0, 1.0, n, 58.03), str(n)),  # BERT + CRF
+            ("ours C", Measured(1.0, 1.0, n, 70.34), Measured(1.0, 1.0, n, 99.99), str(n)),  # no row of a paper
+        ]
+        return StoredStudy("x", "", "", "", "", (Table("t", ("", "music", "ai", "n"), tuple(rows)),))
+
+    made = side_by_side([measured(58.0)])
+    assert "| LANER | pretrain_finetune | 67.39 | 55.00 | music, ai | 3 | x: ours A |" in made
+    assert "Of 1 pairs of rows over the same corpora, each on at least 3 seeds, 1 stand" in made
+    assert "- LANER, pretrain_finetune − BERT + CRF, pretrain_finetune: -0.50 here, +3.21 there" in side_by_side(
+        [measured(60.0)]
+    )
+    assert "ours C" not in made and "pairs" not in side_by_side([measured(58.0, n=1)])
 
 
 def test_every_stored_table_is_printed_so_on_a_page() -> None:
