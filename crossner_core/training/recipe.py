@@ -15,6 +15,7 @@ from crossner_core.models.registry import architecture_ids
 from crossner_core.options.base import Checked, is_as_before, matters, option, value_before
 from crossner_core.options.bilstm_crf import BilstmCrfOptions
 from crossner_core.options.label_aware import LabelAwareOptions
+from crossner_core.options.multi_cell import MultiCellOptions
 from crossner_core.options.pdaln import OWN_BATCHES, OWN_EPOCHS, OWN_LOOKS, PdalnOptions
 from crossner_core.options.scale import ScaleOptions
 from crossner_core.options.self_training import SelfTrainingOptions
@@ -71,7 +72,14 @@ _STUDENT = "self_training_"
 
 @dataclass(frozen=True)
 class Recipe(
-    BilstmCrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, SelfTrainingOptions, ScaleOptions, Checked
+    BilstmCrfOptions,
+    MultiCellOptions,
+    LabelAwareOptions,
+    TypeAwareOptions,
+    PdalnOptions,
+    SelfTrainingOptions,
+    ScaleOptions,
+    Checked,
 ):
     """Everything that affects a run's results, apart from the sentences themselves."""
 
