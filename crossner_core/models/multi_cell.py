@@ -85,13 +85,13 @@ class TypedCells(nn.Module):
             opened, output, asked = whole.chunk(3, -1)  # (2, B, H) each
             keys = torch.bmm(cells.flatten(1, 2), key).unflatten(1, cells.shape[1:3])  # (2, B, T, 2H)
             scores = torch.tanh(keys + torch.bmm(asked.tanh(), query).unsqueeze(2))
-            attention = torch.bmm(scores.flatten(1, 2), self.value).unflatten(1, cells.shape[1:3]).softmax(2)
-            cell = torch.lerp(cell, (attention * cells).sum(2), opened.sigmoid())
+            weights = torch.bmm(scores.flatten(1, 2), self.value).unflatten(1, cells.shape[1:3]).softmax(2)
+            cell = torch.lerp(cell, (weights * cells).sum(2), opened.sigmoid())
             state = output.sigmoid() * cell.tanh()
-            steps.append((state, cells, attention.squeeze(-1)))
+            steps.append((state, cells, weights.squeeze(-1)))
         by_direction = (torch.stack(part, 2) for part in zip(*steps, strict=True))  # (2, B, W, …) each
-        states, cells, weights = ((part[0], _taken(part[1], back)) for part in by_direction)
-        return Composed(torch.cat(states, -1), torch.cat(cells, -1), (weights[0] + weights[1]) / 2)
+        states, cells, attention = ((part[0], _taken(part[1], back)) for part in by_direction)
+        return Composed(torch.cat(states, -1), torch.cat(cells, -1), (attention[0] + attention[1]) / 2)
 
 
 @register("multi_cell")

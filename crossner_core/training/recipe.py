@@ -13,13 +13,12 @@ from typing import Any
 from crossner_core.errors import InvalidConfig
 from crossner_core.models.registry import architecture_ids
 from crossner_core.options.base import Checked, is_as_before, matters, option, value_before
-from crossner_core.options.bilstm_crf import BilstmCrfOptions
+from crossner_core.options.coach import CoachOptions
 from crossner_core.options.label_aware import LabelAwareOptions
 from crossner_core.options.multi_cell import MultiCellOptions
 from crossner_core.options.pdaln import OWN_BATCHES, OWN_EPOCHS, OWN_LOOKS, PdalnOptions
 from crossner_core.options.scale import ScaleOptions
 from crossner_core.options.self_training import SelfTrainingOptions
-from crossner_core.options.type_aware import TypeAwareOptions
 from crossner_core.training.data import TrainingData, corpus_hash, weighted
 from crossner_core.training.settings.registry import needs_source, setting_ids
 from crossner_core.type_maps import load_type_map
@@ -72,10 +71,9 @@ _STUDENT = "self_training_"
 
 @dataclass(frozen=True)
 class Recipe(
-    BilstmCrfOptions,
+    CoachOptions,
     MultiCellOptions,
     LabelAwareOptions,
-    TypeAwareOptions,
     PdalnOptions,
     SelfTrainingOptions,
     ScaleOptions,
@@ -311,6 +309,11 @@ class Recipe(
     def reads_texts(self) -> bool:
         """Whether its architecture reads what the types mean."""
         return reads_texts(vars(self))
+
+    @property
+    def own_text_encoder(self) -> bool:
+        """Whether the tagger's own encoder reads the texts, and learns to."""
+        return self.type_encoder == "own" and matters(Recipe.__dataclass_fields__["type_encoder"], vars(self))
 
     @property
     def source_reading(self) -> tuple[Any, ...]:
