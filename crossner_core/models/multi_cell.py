@@ -90,8 +90,8 @@ class TypedCells(nn.Module):
             state = output.sigmoid() * cell.tanh()
             steps.append((state, cells, weights.squeeze(-1)))
         by_direction = (torch.stack(part, 2) for part in zip(*steps, strict=True))  # (2, B, W, …) each
-        states, cells, attention = ((part[0], _taken(part[1], back)) for part in by_direction)
-        return Composed(torch.cat(states, -1), torch.cat(cells, -1), (attention[0] + attention[1]) / 2)
+        all_states, all_cells, shares = ((part[0], _taken(part[1], back)) for part in by_direction)
+        return Composed(torch.cat(all_states, -1), torch.cat(all_cells, -1), (shares[0] + shares[1]) / 2)
 
 
 @register("multi_cell")
