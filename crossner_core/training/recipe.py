@@ -19,6 +19,7 @@ from crossner_core.options.multi_cell import MultiCellOptions
 from crossner_core.options.pdaln import OWN_BATCHES, OWN_EPOCHS, OWN_LOOKS, PdalnOptions
 from crossner_core.options.scale import ScaleOptions
 from crossner_core.options.self_training import SelfTrainingOptions
+from crossner_core.options.type_aware import TypeAwareOptions
 from crossner_core.training.data import TrainingData, corpus_hash, weighted
 from crossner_core.training.settings.registry import needs_source, setting_ids
 from crossner_core.type_maps import load_type_map
@@ -74,6 +75,7 @@ class Recipe(
     CoachOptions,
     MultiCellOptions,
     LabelAwareOptions,
+    TypeAwareOptions,
     PdalnOptions,
     SelfTrainingOptions,
     ScaleOptions,
