@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.windows import IGNORED, Batch
+from crossner_core.models._templates import Templates, wrong_types
 from crossner_core.models._type_texts import ReadsTypes
 from crossner_core.models.base import TokenTagger
 from crossner_core.models.bilstm_crf import BilstmCrf, run_lstm
@@ -22,7 +23,7 @@ from crossner_core.options.coach import CoachOptions
 # The tags of the first step: O, B and I of a type without a name.
 STEPS = head_tags(("",))
 # What belongs to no type: a new head starts from all of it.
-_BY_NO_TYPE = ("lstm.", "head.", "start", "moves", "end", "spans.", "to_types.")
+_BY_NO_TYPE = ("lstm.", "head.", "start", "moves", "end", "spans.", "to_types.", "templates.")
 
 
 class Spans(NamedTuple):
@@ -42,9 +43,10 @@ class Coach(ReadsTypes, BilstmCrf):
     the types' descriptions, of their names where there is none. Both losses are added, as a mean over tokens; in
     training the spans are the gold ones. Source: Liu et al. 2020 (Coach), sections 2.1 to 2.3, and its use in CrossNER
     and LANER: both BiLSTMs 200 in each direction, two layers in the first, dropout 0.5, learning rate 1e-4, `joint`
-    with `upsample` 10, no template regularisation (which is not built here). Ours: one sum of losses in place of a step
-    for each; W, as descriptions are read by the encoder, whose size r has not; and M may have a learned part
-    (`type_rows`), zero at first and for a type that was never seen.
+    with `upsample` 10, no template regularisation. With `template_weight` there is, with two wrong templates. Ours: one
+    sum of losses in place of a step for each, and templates and sentences learn from each other from the first step on;
+    W, as descriptions are read by the encoder, whose size r has not; and M may have a learned part (`type_rows`), zero
+    at first and for a type that was never seen.
 
     A tag's probability is p(B) p(type) or p(I) p(type): marginals of the CRF, and the types of the chosen span that a
     token is in. A token outside of all spans counts as a span of its own. Of a corpus that annotates some types only,
@@ -60,28 +62,41 @@ class Coach(ReadsTypes, BilstmCrf):
         self.to_types = nn.Linear(2 * options.span_size, encoder.hidden_size, bias=False)
         self.own_rows = nn.Parameter(torch.zeros(len(tag_types(self.tags)), encoder.hidden_size))
         self._know_types(encoder.hidden_size)
+        if options.template_weight:
+            self.templates = Templates(encoder.hidden_size, options.lstm_size)
 
     def loss(self, batch: Batch) -> Tensor:
-        """Return the negative log-likelihood of spans and of their types over the number of tokens with a known tag."""
+        """Return the negative log-likelihood of spans and of their types over the number of tokens with a known tag.
+
+        With templates, their loss is added; each sentence counts by its tokens.
+        """
         states, steps = self.read(batch), _steps(batch)
         loss = self.path_loss(self._step_scores(states), steps)
-        spans = spans_of(_opened(steps.tags))
+        opened = _opened(steps.tags)
+        spans = spans_of(opened)
         if not len(spans.rows):
             return loss
         scores = self.type_scores(states, spans)  # (N, T)
         if batch.foreign is not None:
             scores = scores.masked_fill(batch.foreign[spans.rows, 1::2], FORBIDDEN)
         types = (batch.tags[spans.rows, spans.starts] - 1) // 2
-        of_types = nn.functional.cross_entropy(scores, types, reduction="sum")
-        return loss + of_types / (batch.tags != IGNORED).sum().clamp(min=1)
+        more = nn.functional.cross_entropy(scores, types, reduction="sum")
+        known = (batch.tags != IGNORED).sum(1)  # (B,)
+        if self.options.template_weight and len(self.own_rows) > 1:
+            named = self._type_vectors()[wrong_types(types, len(self.own_rows))]  # (1 + WRONG, N, H)
+            distances = self.templates(self.token_vectors(batch), states, opened, batch.mask, named)  # (B,)
+            more = more + self.options.template_weight * (distances * known).sum()
+        return loss + more / known.sum().clamp(min=1)
 
     def type_scores(self, states: Tensor, spans: Spans) -> Tensor:
         """Return the scores (N, T) of the types for spans of tokens with these states (B, W, 2 · lstm_size)."""
         places = spans.starts.unsqueeze(1) + torch.arange(int(spans.sizes.max()), device=states.device)  # (N, S)
         inside = states[spans.rows.unsqueeze(1), places.clamp(max=states.shape[1] - 1)]
         features = run_lstm(self.spans, self.dropout(inside), spans.sizes).sum(1)  # (N, 2 · span_size)
-        types = self._means() + self.own_rows if self.options.type_rows else self._means()  # (T, H)
-        return (self.to_types(features) @ types.T).float()
+        return (self.to_types(features) @ self._type_vectors().T).float()
+
+    def _type_vectors(self) -> Tensor:
+        return self._means() + self.own_rows if self.options.type_rows else self._means()  # (T, H)
 
     def scores(self, batch: Batch) -> Tensor:
         """Return the log-probabilities of each token's tags (B, W, K), given the spans of the best path."""

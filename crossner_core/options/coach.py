@@ -24,3 +24,13 @@ class CoachOptions(BilstmCrfOptions, TypeAwareOptions):
         only={"architecture": ("coach",)},
         later=True,
     )
+    template_weight: float = option(
+        0.0,
+        "Weight of template regularisation: a sentence is to be near the same one with its spans replaced by their "
+        "types, and far from two with other types. CrossNER's baseline has none.",
+        min=0.0,
+        max=100.0,
+        group="model",
+        only={"architecture": ("coach",)},
+        later=True,
+    )

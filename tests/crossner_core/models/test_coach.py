@@ -203,7 +203,7 @@ def test_coach_reads_word_vectors_too() -> None:
 def test_coach_options_count_for_it_alone() -> None:
     own = Recipe(architecture="coach")
     assert replace(Recipe(), span_size=100).hash == Recipe().hash
-    for name, value in (("span_size", 100), ("lstm_size", 100), ("type_rows", False), ("type_texts", "titles")):
+    for name, value in (("span_size", 100), ("template_weight", 0.5), ("type_rows", False), ("type_texts", "titles")):
         assert replace(own, **{name: value}).hash != own.hash  # type: ignore[arg-type]
     assert replace(own, type_encoder="own").hash == own.hash and own.reads_texts
 
@@ -211,3 +211,55 @@ def test_coach_options_count_for_it_alone() -> None:
 @pytest.mark.parametrize("target", EXPORTS.ids())
 def test_coach_is_refused_by_every_export_with_the_reason(target: str) -> None:
     assert "BiLSTM" in EXPORTS.one(target).refusal(Recipe(architecture="coach"))
+
+
+def with_and_without_templates(types: tuple[str, ...] = TYPES) -> tuple[Coach, Coach]:
+    model, plain = model_for(types, template_weight=3.0), model_for(types)
+    plain.load_state_dict(model.state_dict(), strict=False)
+    return model, plain
+
+
+def test_coach_templates_are_near_with_the_right_types_and_far_with_others() -> None:
+    model, plain = with_and_without_templates()
+    batch = batch_for(model)
+    vectors, states = model.token_vectors(batch), model.read(batch)
+    kinds = torch.nn.functional.normalize(torch.stack([VECTORS[name].mean(0) for name in TYPES]), dim=-1)
+    kinds = kinds + model.own_rows
+
+    def pooled(attention: torch.nn.Module, own: Tensor) -> Tensor:
+        return (attention(own).softmax(0) * own).sum(0)
+
+    torch.manual_seed(4)
+    others = torch.randint(1, 3, (2, int((batch.tags % 2 == 1).sum())))
+    total, number = torch.zeros(()), 0
+    for row, size in enumerate(batch.mask.sum(1).tolist()):
+        tags = batch.tags[row, :size].tolist()
+        sentence = pooled(model.templates.of_sentence, states[row, :size])
+        distances = []
+        for which in range(3):
+            words, span = [], number
+            for token, tag in enumerate(tags):
+                if tag == 0:
+                    words.append(vectors[row, token])
+                elif tag % 2 == 1:
+                    right = (tag - 1) // 2
+                    words.append(kinds[right if which == 0 else (right + int(others[which - 1, span])) % 3])
+                    span += 1
+            read, _ = model.templates.lstm(torch.stack(words).unsqueeze(0))
+            distances.append((pooled(model.templates.of_template, read[0]) - sentence).square().mean())
+        number = span
+        total = total + size * (distances[0] - (distances[1] + distances[2]) / 2)
+    torch.manual_seed(4)
+    expected = plain.loss(batch) + 3.0 * total / batch.mask.sum()
+    assert abs(float(total.detach())) > 1e-4
+    torch.testing.assert_close(model.loss(batch), expected)
+
+
+def test_coach_templates_leave_sentences_without_a_span_alone() -> None:
+    model, plain = with_and_without_templates()
+    batch = batch_for(model, 1)
+    bare = replace(batch, tags=batch.tags.clamp(max=0))
+    torch.testing.assert_close(model.loss(bare), plain.loss(bare))
+    single, without = with_and_without_templates(("person",))
+    marked = replace(batch, tags=torch.where(batch.tags > 2, 0, batch.tags))
+    torch.testing.assert_close(single.loss(marked), without.loss(marked))
