@@ -147,7 +147,8 @@ class MultiCell(Crf):
             for mine, theirs in zip(self.layer.common(), other.layer.common(), strict=True):
                 mine.copy_(theirs)
         pairs = list(zip(self._type_rows(), other._type_rows(), strict=True))
-        copy_tag_rows(pairs, _first_tags(self.tags), _first_tags(other.tags), parents)
+        # Initial values of cells are as large as what they learn: little of them keeps an ancestor's cell what it is.
+        copy_tag_rows(pairs, _first_tags(self.tags), _first_tags(other.tags), parents, spread=0.1)
         return super().copy_shared_tags(other, parents)
 
     def _type_rows(self) -> list[Tensor]:

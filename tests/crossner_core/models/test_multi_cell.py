@@ -108,6 +108,15 @@ def test_multi_cell_takes_cells_of_equally_named_types_and_what_belongs_to_none(
     assert model_for().copy_shared_tags(build_model(tiny_recipe(architecture="crf"), tiny_encoder(), TYPES)) == ()
 
 
+def test_multi_cell_begins_a_new_types_cell_near_that_of_its_parent() -> None:
+    source, target = model_for(("misc", "person"), seed=1), model_for(("singer", "band"), seed=2)
+    before = [rows.clone() for rows in target._type_rows()]
+    assert target.copy_shared_tags(source, {"singer": "person"}) == ("O",)
+    for mine, theirs, own in zip(target._type_rows(), source._type_rows(), before, strict=True):
+        torch.testing.assert_close(mine[1], theirs[2] + 0.1 * own[1])
+        assert torch.equal(mine[2], own[2])
+
+
 def test_multi_cell_reads_word_vectors_too() -> None:
     encoder = Words.new("size=16,chars=cnn")
     recipe = tiny_recipe(architecture="multi_cell", cell_size=5)
