@@ -64,10 +64,13 @@ _ROWS: tuple[tuple[str, str, str, tuple[float, ...]], ...] = (
     ("BERT-base + DAPT (span, entity)", "joint", LIU, (71.90, 68.04, 71.98, 64.23, 61.63)),
     ("BERT-base + DAPT (span, task)", "joint", LIU, (71.31, 67.75, 71.17, 63.24, 60.83)),
     ("BERT-base + DAPT (span, integrated)", "joint", LIU, (72.76, 68.28, 74.30, 65.18, 63.07)),
+    ("BiLSTM-CRF word", "joint", LIU, (52.52, 44.60, 40.77, 35.69, 38.24)),
     ("BiLSTM-CRF word+char", "joint", LIU, (56.60, 49.97, 44.79, 43.03, 43.56)),
+    ("Coach word", "joint", LIU, (54.01, 44.88, 45.58, 36.18, 40.41)),
     ("Coach word+char", "joint", LIU, (61.50, 52.09, 51.66, 48.35, 45.15)),
     ("Jia et al. 2019", "joint", LIU, (68.44, 64.31, 63.56, 59.59, 53.70)),
     ("Multi-cell LSTM", "joint", LIU, (70.56, 66.42, 70.52, 66.96, 58.28)),
+    ("Multi-cell LSTM + DAPT (span, integrated)", "joint", LIU, (71.45, 67.68, 74.19, 68.63, 61.64)),
     ("LANER", "pretrain_finetune", HU, (71.65, 69.29, 73.07, 67.98, 61.72)),
     # As printed; the average printed beside it, 67.93, is not theirs (68.01).
     ("LANER w/o label context", "pretrain_finetune", HU, (70.94, 71.11, 71.51, 67.24, 59.23)),

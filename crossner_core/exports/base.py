@@ -62,6 +62,11 @@ class Export:
             raise InvalidConfig(f"There are no int8 weights for {self.id}, only for {able}. Leave int8 out.")
 
 
+READ_WHOLE_WORDS = dict.fromkeys(
+    ("bilstm_crf", "coach", "multi_cell"), "its BiLSTM reads whole words one after the other, the graph subwords."
+)
+"""Why architectures cannot leave as a graph that reads subwords."""
+
 EXPORTS: Registry[Export] = Registry("crossner_core.exports", "export target", by_name=True, apart=("base", "decoder"))
 
 

@@ -127,8 +127,11 @@ register(
         has_int8=False,
         refused={
             "bilstm_crf": "its BiLSTM and its transitions between tags are no part of AutoModelForTokenClassification.",
+            "coach": "its BiLSTM, and the types that it chooses for whole spans, are no part of "
+            "AutoModelForTokenClassification.",
             "crf": "its transitions between tags are no part of AutoModelForTokenClassification.",
             "label_aware": "it reads the tags before each token, which AutoModelForTokenClassification does not.",
+            "multi_cell": "its LSTM and its transitions between tags are no part of AutoModelForTokenClassification.",
             "type_aware": "it compares directions (a cosine), and no linear layer gives the same scores.",
             "type_label_aware": "it reads the tags before each token, and compares directions (a cosine).",
         },

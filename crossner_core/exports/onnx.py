@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crossner_core.exports.base import About, Export, register
+from crossner_core.exports.base import READ_WHOLE_WORDS, About, Export, register
 
 if TYPE_CHECKING:
     from crossner_core.training.predictor import Predictor
@@ -48,8 +48,8 @@ register(
     Export(
         id="onnx",
         title="ONNX (model and decoder, without PyTorch)",
-        takes="every architecture but bilstm_crf, on an encoder that is a transformer",
+        takes="every architecture without an LSTM over words, on an encoder that is a transformer",
         write=write,
-        refused={"bilstm_crf": "its BiLSTM reads whole words one after the other, the graph subwords."},
+        refused=READ_WHOLE_WORDS,
     )
 )

@@ -84,7 +84,7 @@ class ReadsTypes(TokenTagger):
         """Take each type's texts; raise InvalidConfig for a type without."""
         types, given = tag_types(self.tags), texts.vectors
         if missing := [name for name in types if name not in given or not len(given[name])]:
-            raise InvalidConfig(f"The type-aware tagger has no description of {', '.join(missing)}.")
+            raise InvalidConfig(f"The tagger has no description of {', '.join(missing)}.")
         most = max(len(given[name]) for name in types)
         device = self.texts.device
         self.texts = torch.zeros(len(types), most, self.texts.shape[-1], device=device)

@@ -50,15 +50,7 @@ class BilstmCrf(Crf):
 
     def read(self, batch: Batch) -> Tensor:
         """Return the BiLSTM's states (B, W, 2 · lstm_size); zero where there is no token."""
-        vectors = self.dropout(self.token_vectors(batch))  # (B, W, H)
-        sizes = batch.mask.sum(1).cpu()
-        packed = pack_padded_sequence(vectors, sizes, batch_first=True, enforce_sorted=False)
-        # cuDNN cannot go back through an LSTM in evaluation mode, which objectives may ask for.
-        refused = not self.training and torch.is_grad_enabled()
-        with torch.backends.cudnn.flags(enabled=False) if refused else nullcontext():
-            states, _ = self.lstm(packed)
-        padded, _ = pad_packed_sequence(states, batch_first=True, total_length=batch.mask.shape[1])
-        return padded
+        return run_lstm(self.lstm, self.dropout(self.token_vectors(batch)), batch.mask.sum(1))
 
     def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Copy the rows of shared tags, and the BiLSTM whole, from a model of the same shape."""
@@ -69,3 +61,17 @@ class BilstmCrf(Crf):
             return ()
         self.lstm.load_state_dict(theirs)
         return super().copy_shared_tags(other, parents)
+
+
+def run_lstm(lstm: nn.LSTM, vectors: Tensor, sizes: Tensor) -> Tensor:
+    """Return a BiLSTM's states (B, W, 2H) for vectors (B, W, D), of which the first `sizes` (B,) of each row count.
+
+    The others have zeros.
+    """
+    packed = pack_padded_sequence(vectors, sizes.cpu(), batch_first=True, enforce_sorted=False)
+    # cuDNN cannot go back through an LSTM in evaluation mode, which objectives may ask for.
+    refused = not lstm.training and torch.is_grad_enabled()
+    with torch.backends.cudnn.flags(enabled=False) if refused else nullcontext():
+        states, _ = lstm(packed)
+    padded, _ = pad_packed_sequence(states, batch_first=True, total_length=vectors.shape[1])
+    return padded

@@ -54,7 +54,11 @@ class Crf(TokenTagger):
         A mean over tokens, like the tagger's loss: the same learning rates and clipping suit both, and a token weighs
         the same in a short sentence as in a long one.
         """
-        scores, chain = without_foreign(self.scores(batch), batch), self.tag_pairs()
+        return self.path_loss(self.scores(batch), batch)
+
+    def path_loss(self, scores: Tensor, batch: Batch) -> Tensor:
+        """Return the loss of token scores (B, W, K), a scalar."""
+        scores, chain = without_foreign(scores, batch), self.tag_pairs()
         known = batch.tags != IGNORED  # (B, W)
         if bool((known == batch.mask).all()):
             gold = path_score(scores, batch.mask, chain, batch.tags.clamp(min=0))  # (B,)
@@ -73,7 +77,11 @@ class Crf(TokenTagger):
         Where a sentence continues across windows, the transition from the preceding tag replaces the scores of first
         and last tags.
         """
-        scores, chain = self.scores(batch)[..., :allowed], self.tag_pairs().first(allowed)  # (B, W, A)
+        return self.best_path(self.scores(batch), batch, allowed)
+
+    def best_path(self, scores: Tensor, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
+        """Return what `decode_tags` does, of token scores (B, W, K)."""
+        scores, chain = scores[..., :allowed], self.tag_pairs().first(allowed)  # (B, W, A)
         if self.options.constrained:
             start, valid = (part.to(scores.device) for part in iob2_transitions(self.tags[:allowed]))
             chain = Chain(chain.start + start, chain.transitions + valid, chain.end)

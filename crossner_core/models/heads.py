@@ -50,17 +50,19 @@ def copy_tag_rows(
     target_tags: Sequence[str],
     source_tags: Sequence[str],
     parents: Mapping[str, str] | None = None,
+    *,
+    spread: float = 1.0,
 ) -> tuple[str, ...]:
     """Copy the rows of shared tags in pairs (target, source) of tensors; return these tags in the target's order.
 
-    A tag that only the target has gets the row of its nearest ancestor in the source, added to its own initial values,
-    so that siblings can diverge.
+    A tag that only the target has gets the row of its nearest ancestor in the source, added to `spread` of its own
+    initial values, so that siblings can diverge.
     """
     shared = []
     with torch.no_grad():
         for to, come, own in _matches(target_tags, source_tags, parents):
             for mine, theirs in pairs:
-                mine[to] = theirs[come] + (0.0 if own else mine[to])
+                mine[to] = theirs[come] + (0.0 if own else spread * mine[to])
             if own:
                 shared.append(target_tags[to])
     return tuple(shared)

@@ -9,7 +9,7 @@ from crossner_core.options.crf import CrfOptions
 
 TITLE = "BiLSTM-CRF (for word vectors)"
 
-_ONLY = {"architecture": ("bilstm_crf",)}
+_ONLY = {"architecture": ("bilstm_crf", "coach")}
 
 
 @dataclass(frozen=True)

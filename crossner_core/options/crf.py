@@ -21,5 +21,5 @@ class CrfOptions(TaggerOptions):
         min=0.0,
         max=1000.0,
         group="model",
-        only={"architecture": ("crf", "bilstm_crf")},
+        only={"architecture": ("crf", "bilstm_crf", "multi_cell", "coach")},
     )

@@ -10,6 +10,7 @@ from crossner_core.options.tagger import TaggerOptions
 TITLE = "Type-aware tagger (reads descriptions)"
 
 _ONLY = {"architecture": ("type_aware", "type_label_aware")}
+_WITH_COACH = {"architecture": (*_ONLY["architecture"], "coach")}
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class TypeAwareOptions(TaggerOptions):
         "What is read of a type: title, class names and guideline, the title alone, or a random vector (a control).",
         choices=("guidelines", "titles", "random"),
         group="model",
-        only=_ONLY,
+        only=_WITH_COACH,
         later=True,
     )
     type_encoder: str = option(
@@ -54,7 +55,7 @@ class TypeAwareOptions(TaggerOptions):
         True,
         "Learn weights of its own for each type besides its description; a type that was never seen has none.",
         group="model",
-        only=_ONLY,
+        only=_WITH_COACH,
         later=True,
     )
     type_rows_dropout: float = option(

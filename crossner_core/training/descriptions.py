@@ -39,7 +39,7 @@ def read_texts(recipe: Recipe, encoder: Encoder, texts: Texts) -> TypeTexts:
     if recipe.type_texts == "random":
         return TypeTexts({name: _random(name, encoder.hidden_size) for name in texts})
     chosen = {name: own[: TITLE + 1] if recipe.type_texts == "titles" else own for name, own in texts.items() if own}
-    reads = recipe.type_encoder == "own"
+    reads = recipe.own_text_encoder
     flat = [Sentence("", text, tokenize(text)) for own in chosen.values() for text in own]
     if reads:
         flat = [replace(each, tokens=each.tokens[:WORDS_READ]) for each in flat]

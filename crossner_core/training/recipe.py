@@ -13,8 +13,9 @@ from typing import Any
 from crossner_core.errors import InvalidConfig
 from crossner_core.models.registry import architecture_ids
 from crossner_core.options.base import Checked, is_as_before, matters, option, value_before
-from crossner_core.options.bilstm_crf import BilstmCrfOptions
+from crossner_core.options.coach import CoachOptions
 from crossner_core.options.label_aware import LabelAwareOptions
+from crossner_core.options.multi_cell import MultiCellOptions
 from crossner_core.options.pdaln import OWN_BATCHES, OWN_EPOCHS, OWN_LOOKS, PdalnOptions
 from crossner_core.options.scale import ScaleOptions
 from crossner_core.options.self_training import SelfTrainingOptions
@@ -71,7 +72,14 @@ _STUDENT = "self_training_"
 
 @dataclass(frozen=True)
 class Recipe(
-    BilstmCrfOptions, LabelAwareOptions, TypeAwareOptions, PdalnOptions, SelfTrainingOptions, ScaleOptions, Checked
+    CoachOptions,
+    MultiCellOptions,
+    LabelAwareOptions,
+    TypeAwareOptions,
+    PdalnOptions,
+    SelfTrainingOptions,
+    ScaleOptions,
+    Checked,
 ):
     """Everything that affects a run's results, apart from the sentences themselves."""
 
@@ -303,6 +311,11 @@ class Recipe(
     def reads_texts(self) -> bool:
         """Whether its architecture reads what the types mean."""
         return reads_texts(vars(self))
+
+    @property
+    def own_text_encoder(self) -> bool:
+        """Whether the tagger's own encoder reads the texts, and learns to."""
+        return self.type_encoder == "own" and matters(Recipe.__dataclass_fields__["type_encoder"], vars(self))
 
     @property
     def source_reading(self) -> tuple[Any, ...]:

@@ -64,7 +64,7 @@ def for_types(
     device = next(predictor.model.parameters()).device
     model = build_model(recipe, predictor.encoder, tuple(texts)).to(device)
     model.copy_shared_tags(predictor.model, parents if recipe.inherit else None)
-    reader = predictor.encoder if recipe.type_encoder == "own" else pretrained
+    reader = predictor.encoder if recipe.own_text_encoder else pretrained
     model.describe(replace(read_texts(recipe, reader, texts), batch=None))
     model.use_bf16 = predictor.model.use_bf16
     model.eval()

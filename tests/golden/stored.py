@@ -55,6 +55,11 @@ _LATER_OF_RECIPES = (
     {
         "lstm_size": 256,
         "lstm_layers": 2,
+        "span_size": 200,
+        "template_weight": 0.0,
+        "cell_size": 100,
+        "cell_type_weight": 1.0,
+        "cell_attention_weight": 1.0,
         "source_unmarked": "outside",
         "source_map": "name",
         "source_types": "",

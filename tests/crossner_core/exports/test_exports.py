@@ -96,7 +96,7 @@ tagger = Tagger.load(values["folder"], threads=1)
 print(json.dumps([tagger.tag(values["words"]), tagger.tag(values["words"], batch_size=1)]))
 """
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    *((name, {}) for name in architecture_ids() if name != "bilstm_crf"),
+    *((name, {}) for name in architecture_ids() if name not in EXPORTS.one("onnx").refused),
     ("tagger", {"constrained": False}),
     ("label_aware", {"label_background": False}),
     ("label_aware", {"label_context": False}),

@@ -32,6 +32,7 @@ VARIANTS: dict[str, dict[str, object]] = {
         "label_context_scaled": True,
     },
     "type_label_aware-own": {"architecture": "type_label_aware", "type_encoder": "own", "type_negatives": "drawn"},
+    "coach-templates": {"architecture": "coach", "template_weight": 0.5},
     "label_aware-identities": {"architecture": "label_aware", "label_embeddings": False, "label_bilstm": False},
 }
 CASES = {id: {"architecture": id} for id in architecture_ids()} | VARIANTS

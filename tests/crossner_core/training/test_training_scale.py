@@ -53,6 +53,8 @@ def test_scale_parts_of_a_batch_make_the_step_of_the_whole(tmp_path: Path, archi
     encoder = tiny_encoder(dropout=0.0)
     options = {"architecture": architecture, "max_epochs": 1, "batch_size": 5}
     options |= {"dropout": 0.0, "type_rows_dropout": 0.0, "type_texts_dropout": 0.0}
+    # To the tiny encoder all names are one text; the gradients are then rounding, which AdamW makes as large as others.
+    options |= {"type_texts": "random", "lstm_size": 32, "span_size": 16}
     whole = result(tiny_recipe(**options), tmp_path / "whole", encoder)
     parts = result(tiny_recipe(**options, accumulate=3), tmp_path / "parts", encoder)
     assert difference(tmp_path / "whole", tmp_path / "parts") < 1e-4

@@ -1,0 +1,79 @@
+"""The papers' baselines without a transformer's head: BiLSTM-CRF, Coach and the multi-cell LSTM, trained jointly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crossner_core.encoders.names import WORDS
+from crossner_core.experiments.published import DOMAINS, LIU, dapt_system, printed, published_f1
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
+from crossner_core.experiments.study import StudyConfig
+from crossner_core.options.base import option
+
+BILSTM, COACH, CELLS = "BiLSTM-CRF", "Coach", "Multi-cell LSTM"
+WORD, BOTH = "word", "word+char"
+_JOINT: Mapping[str, Any] = {"upsample": 10, "dropout": 0.5}
+_WORDS: Mapping[str, Any] = {
+    "source_learning_rate": 1e-3,
+    "source_head_learning_rate": 1e-3,
+    "source_batch_size": 32,
+    "source_epochs": 10,
+}
+_SLOW: Mapping[str, Any] = {"source_learning_rate": 1e-4, "source_head_learning_rate": 1e-4}
+_BODIES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    BILSTM: ("bilstm_crf", {"lstm_size": 256, "lstm_layers": 2}),
+    COACH: ("coach", {**_SLOW, "lstm_size": 200, "lstm_layers": 2, "span_size": 200, "type_rows": False}),
+    CELLS: ("multi_cell", {}),
+}
+"""Architecture and options of each baseline, where the recipe does not say otherwise."""
+
+
+@dataclass(frozen=True)
+class BaselinesConfig(StudyConfig):
+    """The word vectors of the rows that read words; `encoders` are those of the multi-cell LSTM on an encoder."""
+
+    words: str = option("glove", "Word vectors: a text file, glove (the package's), or size=N for random ones.")
+    chars: str = option("cnn", "What reads the characters.", choices=("cnn", "lstm"))
+
+
+def rows(config: BaselinesConfig) -> list[Row]:
+    """Return baselines × what they read, each against the same with words alone and against the BiLSTM-CRF."""
+    words = {WORD: f"{WORDS}:{config.words}", BOTH: f"{WORDS}:{config.words},chars={config.chars}"}
+    made = [_of_words(config, body, read, words[read]) for body in (BILSTM, COACH) for read in words]
+    made.append(_of_words(config, CELLS, WORD, words[WORD]))
+    for label, encoder in each_encoder(config):
+        known = published_f1(dapt_system(label).replace("BERT-base", CELLS), "joint")
+        own = _changes(config, CELLS, {})
+        made.append(Row(joined(CELLS, "encoder", label), own, encoder, published=known, against=(joined(CELLS, WORD),)))
+    return made
+
+
+def _of_words(config: BaselinesConfig, body: str, read: str, encoder: str) -> Row:
+    against = [joined(body, WORD)] if read != WORD else []
+    against += [joined(BILSTM, read)] if body != BILSTM else []
+    known = published_f1(f"{body} {read}", "joint")
+    return Row(joined(body, read), _changes(config, body, _WORDS), encoder, published=known, against=tuple(against))
+
+
+def _changes(config: BaselinesConfig, body: str, usual: Mapping[str, Any]) -> dict[str, Any]:
+    architecture, own = _BODIES[body]
+    chosen = {name: value for name, value in {**_JOINT, **usual, **own}.items() if name not in config.recipe}
+    return {**chosen, "architecture": architecture, "setting": "joint"}
+
+
+grid_study(
+    "baselines",
+    rows,
+    BaselinesConfig,
+    title="Baselines from before and beside BERT taggers",
+    question="What do the papers' baselines on word vectors, and the multi-cell LSTM, reach here?",
+    reference="Liu et al. 2021 (CrossNER), table 2, baseline models",
+    corpora=DOMAINS,
+    notes=lambda config: [
+        "The papers' word vectors have 300 dimensions, their characters are n-gram vectors of a release, and in "
+        "politics the BiLSTM-CRF's dropout is 0.3; here it is 0.5 everywhere."
+    ],
+    published=printed(LIU),
+)

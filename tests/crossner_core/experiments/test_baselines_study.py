@@ -1,0 +1,69 @@
+"""The papers' baselines: rows, published figures beside them, and a small run of all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from crossner_core.errors import InvalidConfig
+from crossner_core.experiments.running import run_study
+from crossner_core.experiments.studies.baselines import BaselinesConfig, rows
+from crossner_core.experiments.study import study
+from crossner_core.experiments.tables import Measured
+from tests.support.study_builders import data_folder, small_config
+from tests.support.training_builders import save_encoder
+
+CHOSEN = study("baselines")
+ROWS = [
+    "BiLSTM-CRF, word", "BiLSTM-CRF, word+char", "Coach, word", "Coach, word+char", "Multi-cell LSTM, word",
+    "Multi-cell LSTM, encoder",
+]  # fmt: skip
+
+
+def test_baselines_are_trained_as_in_the_papers() -> None:
+    cells = CHOSEN.cells(CHOSEN.config(corpora=("music",), seeds=(5,)))
+    assert [(cell.recipe.architecture, cell.recipe.encoder) for cell in cells] == [
+        ("bilstm_crf", "words:glove"),
+        ("bilstm_crf", "words:glove,chars=cnn"),
+        ("coach", "words:glove"),
+        ("coach", "words:glove,chars=cnn"),
+        ("multi_cell", "words:glove"),
+        ("multi_cell", "minilm"),
+    ]
+    assert {(cell.recipe.setting, cell.recipe.upsample, cell.recipe.dropout) for cell in cells} == {("joint", 10, 0.5)}
+    bilstm, _, coach, *_ = (cell.recipe for cell in cells)
+    assert (bilstm.lstm_size, bilstm.lstm_layers, bilstm.source_head_learning_rate) == (256, 2, 1e-3)
+    assert (coach.lstm_size, coach.span_size, coach.lstm_layers, coach.type_rows) == (200, 200, 2, False)
+    assert coach.source_head_learning_rate == 1e-4
+    changed = CHOSEN.config(corpora=("music",), seeds=(5,), recipe={"dropout": 0.3, "source_epochs": 4})
+    assert {(cell.recipe.dropout, cell.recipe.source_epochs) for cell in CHOSEN.cells(changed)} == {(0.3, 4)}
+    with pytest.raises(InvalidConfig, match="recipe sets setting"):
+        CHOSEN.cells(CHOSEN.config(corpora=("music",), recipe={"setting": "direct"}))
+
+
+def test_baselines_are_printed_beside_the_published_figures(tmp_path: Path) -> None:
+    encoder = str(save_encoder(tmp_path / "tiny"))
+    values = small_config(encoder, words="size=8", rows={label: {"lstm_size": 8, "span_size": 8} for label in ROWS[:4]})
+    config = CHOSEN.config.from_dict(values)
+    *_, last = run_study("baselines", config, data=data_folder(tmp_path / "data"), out=tmp_path / "out")
+    assert last.result is not None and last.result.complete and last.done == 6
+    scores, gains = last.result.tables
+    assert [row[0] for row in scores.rows] == ROWS
+    printed = [row[1].published for row in scores.rows if isinstance(row[1], Measured)]
+    assert printed == [40.77, 44.79, 45.58, 51.66, None, 70.52]
+    assert [row[0] for row in gains.rows] == [
+        "BiLSTM-CRF, word+char − BiLSTM-CRF, word",
+        "Coach, word − BiLSTM-CRF, word",
+        "Coach, word+char − Coach, word",
+        "Coach, word+char − BiLSTM-CRF, word+char",
+        "Multi-cell LSTM, word − BiLSTM-CRF, word",
+        "Multi-cell LSTM, encoder − Multi-cell LSTM, word",
+    ]
+
+
+def test_multi_cell_on_a_pretrained_encoder_has_the_figure_of_its_way() -> None:
+    config = BaselinesConfig(corpora=("music",), encoders=("none=minilm", "span-integrated=/x", "token-domain=/y"))
+    made = {row.label: row.published.get("music") for row in rows(config)[-3:]}
+    ways = zip(("none", "span-integrated", "token-domain"), (70.52, 74.19, None), strict=True)
+    assert made == {f"Multi-cell LSTM, encoder, {way}": figure for way, figure in ways}
