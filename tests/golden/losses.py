@@ -50,6 +50,14 @@ RECIPES: dict[str, dict[str, Any]] = {
     "pretrain_finetune": {"setting": "pretrain_finetune", **_SOURCE_STAGE},
     "pdaln": {"setting": "pdaln", "architecture": "crf", **_ROUND, **_FORMER},
     "pdaln_unsupervised": {"setting": "pdaln_unsupervised", "pdaln_student": "mean_teacher", **_ROUND, **_FORMER},
+    "la_dtl": {"setting": "la_dtl", "architecture": "crf", "source_epochs": 1},
+    "datnet": {
+        "setting": "datnet",
+        "architecture": "bilstm_crf",
+        "lstm_private": True,
+        "lstm_size": 8,
+        "source_epochs": 1,
+    },
     "self_training": {"setting": "self_training", **_STUDENT},
     "transfer_self_training": {"setting": "transfer_self_training", **_SOURCE_STAGE, **_STUDENT},
 }
