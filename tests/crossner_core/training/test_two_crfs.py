@@ -40,13 +40,8 @@ from tests.support.training_builders import (
 
 LA_DTL: dict[str, Any] = {"setting": "la_dtl", "architecture": "crf"}
 DATNET_F: dict[str, Any] = {"setting": "datnet", "architecture": "crf", "datnet_epsilon": 1.0}
-DATNET_P: dict[str, Any] = {
-    **DATNET_F,
-    "architecture": "bilstm_crf",
-    "lstm_size": 8,
-    "lstm_layers": 1,
-    "lstm_private": True,
-}
+BILSTM: dict[str, Any] = {"architecture": "bilstm_crf", "lstm_size": 8, "lstm_layers": 1}
+DATNET_P: dict[str, Any] = {**DATNET_F, **BILSTM, "lstm_private": True}
 WAYS = {"La-DTL": LA_DTL, "DATNet-F": DATNET_F, "DATNet-P": DATNET_P}
 every_way = pytest.mark.parametrize("way", WAYS)
 
