@@ -116,8 +116,6 @@ class DatnetObjective(TwoCrfObjective):
         shared = torch.cat([domain.read[..., : self.shared_size] for domain in domains])  # (B, W, S)
         mask = torch.cat([domain.batch.mask for domain in domains])
         logits = self.discriminator(Reversed.apply(shared, self.recipe.datnet_reversal), mask)
-        sizes = [len(domain.batch.mask) for domain in domains]
-        is_source = torch.tensor([domain is source for domain in domains], device=mask.device).repeat_interleave(
-            torch.tensor(sizes, device=mask.device)
-        )
+        rows = [domain is source for domain in domains for _ in range(len(domain.read))]
+        is_source = torch.tensor(rows, device=mask.device)  # (B,)
         return resource_loss(logits, is_source, self.recipe.datnet_alpha, self.recipe.datnet_gamma)
