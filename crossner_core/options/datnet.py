@@ -14,7 +14,7 @@ _NO_DISCRIMINATOR = ({"datnet_reversal": (0.0,)},)
 class DatnetOptions:
     """The discriminator of domains, and the noise on a sentence's inputs; DATNet-P is `lstm_private` of the BiLSTM-CRF.
 
-    Defaults are those of the released code. Source: Zhou et al. 2019, sections 3.4 and 3.5.
+    Defaults are those of the released code. Source: Zhou et al. 2019, section 3.
     """
 
     datnet_alpha: float = option(

@@ -38,7 +38,7 @@ class Reversed(torch.autograd.Function):
 class Discriminator(nn.Module):
     """r = σ(w · Σ_t a_t h_t + b), a = softmax_t(v · tanh(W h_t)): the probability that a sentence is of the source.
 
-    Source: Zhou et al. 2019, section 3.4 (the self-attention is that of Lin et al. 2017).
+    Source: Zhou et al. 2019, section 3.
     """
 
     def __init__(self, size: int) -> None:
@@ -58,7 +58,7 @@ def resource_loss(logits: Tensor, is_source: Tensor, alpha: float, gamma: float)
     """Return the mean of −α (1 − r)^γ log r over source and −(1 − α) r^γ log(1 − r) over target sentences, a scalar.
 
     `logits` (B,) are those of r; `is_source` (B,) says which sentences are of the source. Source: Zhou et al. 2019,
-    eq. of GRAD in section 3.4; its focal factor is that of Lin et al. 2017.
+    section 3 (GRAD); its focal factor is that of Lin et al. 2017, "Focal Loss for Dense Object Detection".
     """
     of_source = alpha * (-logits).sigmoid() ** gamma * functional.logsigmoid(logits)
     of_target = (1 - alpha) * logits.sigmoid() ** gamma * functional.logsigmoid(-logits)
@@ -73,7 +73,7 @@ class DatnetObjective(TwoCrfObjective):
     what is read of their characters. Departures: inputs are not normalised; instead ε counts in their standard
     deviations, over the batch, which is the same noise. Both domains are in each batch; the released code alternates.
     Source: Zhou et al. 2019, "Dual Adversarial Neural Transfer for Low-Resource Named Entity Recognition", ACL,
-    sections 3.2 to 3.5.
+    section 3.
     """
 
     def __init__(self, recipe: Recipe, targets: int, model: TokenTagger) -> None:

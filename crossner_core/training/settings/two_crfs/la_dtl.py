@@ -19,8 +19,8 @@ class LaDtlObjective(TwoCrfObjective):
 
     MMD²_y compares what the CRFs read of source and target tokens with the tag y (a BiLSTM's states, or the encoder's
     vectors); θ are weights, biases and transitions of the CRFs. Both terms have only the tags of types that the domains
-    share, and O. Departures: the MMD is unbiased (the paper's is biased, which also pulls equal domains together);
-    both CRFs start from the same weights; L_s and L_t count alike (the released code weighs them 0.2 and 0.8).
+    share, and O. Departures from the released code: the MMD is unbiased (there it also pulls equal domains together);
+    both CRFs start from the same weights; L_s and L_t count alike (there 0.2 and 0.8).
     Source: Wang et al. 2018, "Label-aware Double Transfer Learning for Cross-Specialty Medical Named Entity
     Recognition", NAACL, section 3.
     """
