@@ -30,7 +30,7 @@ from crossner_core.training.data import TrainingData
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import train
 from crossner_core.training.recipe import Recipe
-from crossner_core.training.settings.registry import setting_ids
+from crossner_core.training.settings.registry import setting, setting_ids
 from crossner_core.training.sources import prepared
 
 SENTENCES, SOURCE_SENTENCES, STEPS_TO_STOP = 12, 24, 5
@@ -52,7 +52,12 @@ def main() -> int:
         print("PyTorch sees no GPU here: nothing is measured.")
         return 2
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}")
-    pairs = [(architecture, setting) for architecture in architecture_ids() for setting in setting_ids()]
+    pairs = [
+        (architecture, id)
+        for architecture in architecture_ids()
+        for id in setting_ids()
+        if architecture in (setting(id).architectures or (architecture,))
+    ]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.workers, mp_context=context) as pool:
         lines = list(pool.map(measure, pairs, [options] * len(pairs)))

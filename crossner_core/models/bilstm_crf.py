@@ -34,32 +34,35 @@ class BilstmCrf(Crf):
 
     def __init__(self, encoder: Encoder, tags: Sequence[str], options: BilstmCrfOptions) -> None:
         super().__init__(encoder, tags, options)
-        self.lstm = nn.LSTM(
-            encoder.hidden_size,
-            options.lstm_size,
-            options.lstm_layers,
-            batch_first=True,
-            bidirectional=True,
-            dropout=options.dropout if options.lstm_layers > 1 else 0.0,
-        )
+        self.lstm = _lstm(encoder.hidden_size, options)
+        self.private = _lstm(encoder.hidden_size, options) if options.lstm_private else None
 
     @staticmethod
     def read_size(encoder: Encoder, options: CrfOptions) -> int:
         assert isinstance(options, BilstmCrfOptions)
-        return 2 * options.lstm_size
+        return 2 * options.lstm_size * (2 if options.lstm_private else 1)
 
-    def read(self, batch: Batch) -> Tensor:
-        """Return the BiLSTM's states (B, W, 2 · lstm_size); zero where there is no token."""
-        return run_lstm(self.lstm, self.dropout(self.token_vectors(batch)), batch.mask.sum(1))
+    def read(self, batch: Batch, private: nn.LSTM | None = None) -> Tensor:
+        """Return the BiLSTM's states (B, W, 2 · lstm_size); zero where there is no token.
+
+        With `lstm_private` those of the second BiLSTM follow (B, W, 4 · lstm_size), or of `private` in its place.
+        """
+        vectors, sizes = self.dropout(self.token_vectors(batch)), batch.mask.sum(1)
+        if self.private is None:
+            return run_lstm(self.lstm, vectors, sizes)
+        own = self.private if private is None else private
+        return torch.cat([run_lstm(lstm, vectors, sizes) for lstm in (self.lstm, own)], -1)
 
     def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
-        """Copy the rows of shared tags, and the BiLSTM whole, from a model of the same shape."""
+        """Copy the rows of shared tags, and the BiLSTMs whole, from a model of the same shape."""
         if not isinstance(other, BilstmCrf):
             return ()
-        mine, theirs = self.lstm.state_dict(), other.lstm.state_dict()
-        if {name: value.shape for name, value in mine.items()} != {name: value.shape for name, value in theirs.items()}:
+        pairs = [(self.lstm, other.lstm), (self.private, other.private)]
+        if any(_shapes(mine) != _shapes(theirs) for mine, theirs in pairs):
             return ()
-        self.lstm.load_state_dict(theirs)
+        for mine, theirs in pairs:
+            if mine is not None and theirs is not None:
+                mine.load_state_dict(theirs.state_dict())
         return super().copy_shared_tags(other, parents)
 
 
@@ -75,3 +78,19 @@ def run_lstm(lstm: nn.LSTM, vectors: Tensor, sizes: Tensor) -> Tensor:
         states, _ = lstm(packed)
     padded, _ = pad_packed_sequence(states, batch_first=True, total_length=vectors.shape[1])
     return padded
+
+
+def _shapes(lstm: nn.LSTM | None) -> dict[str, torch.Size]:
+    return {} if lstm is None else {name: value.shape for name, value in lstm.state_dict().items()}
+
+
+def _lstm(size: int, options: BilstmCrfOptions) -> nn.LSTM:
+    """Return an untrained BiLSTM over vectors of a size."""
+    return nn.LSTM(
+        size,
+        options.lstm_size,
+        options.lstm_layers,
+        batch_first=True,
+        bidirectional=True,
+        dropout=options.dropout if options.lstm_layers > 1 else 0.0,
+    )

@@ -56,7 +56,7 @@ class Coach(ReadsTypes, BilstmCrf):
     options: CoachOptions
 
     def __init__(self, encoder: Encoder, tags: Sequence[str], options: CoachOptions) -> None:
-        super().__init__(encoder, STEPS, options)
+        super().__init__(encoder, STEPS, replace(options, lstm_private=False))
         self.tags = tuple(tags)
         self.spans = nn.LSTM(2 * options.lstm_size, options.span_size, batch_first=True, bidirectional=True)
         self.to_types = nn.Linear(2 * options.span_size, encoder.hidden_size, bias=False)

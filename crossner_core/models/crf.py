@@ -58,14 +58,7 @@ class Crf(TokenTagger):
 
     def path_loss(self, scores: Tensor, batch: Batch) -> Tensor:
         """Return the loss of token scores (B, W, K), a scalar."""
-        scores, chain = without_foreign(scores, batch), self.tag_pairs()
-        known = batch.tags != IGNORED  # (B, W)
-        if bool((known == batch.mask).all()):
-            gold = path_score(scores, batch.mask, chain, batch.tags.clamp(min=0))  # (B,)
-        else:  # sum over all tags where the tag is unknown
-            others = torch.ones_like(scores, dtype=torch.bool).scatter(2, batch.tags.clamp(min=0).unsqueeze(2), False)
-            gold = log_partition(scores.masked_fill(others & known.unsqueeze(2), FORBIDDEN), batch.mask, chain)
-        return (log_partition(scores, batch.mask, chain) - gold).sum() / known.sum().clamp(min=1)
+        return path_loss(scores, batch, self.tag_pairs())
 
     def tag_log_probabilities(self, batch: Batch) -> Tensor:
         """Return the tags' marginal log-probabilities over all paths (B, W, K)."""
@@ -95,3 +88,18 @@ class Crf(TokenTagger):
 
     def tag_pairs(self) -> Chain:
         return Chain(self.start, self.moves, self.end)
+
+
+def path_loss(scores: Tensor, batch: Batch, chain: Chain) -> Tensor:
+    """Return the negative log-likelihood of the batch's tags over the number of tokens with a known tag, a scalar.
+
+    `scores` (B, W, K) are the tokens'; tags that are foreign to a window's corpus have no part in it.
+    """
+    scores = without_foreign(scores, batch)
+    known = batch.tags != IGNORED  # (B, W)
+    if bool((known == batch.mask).all()):
+        gold = path_score(scores, batch.mask, chain, batch.tags.clamp(min=0))  # (B,)
+    else:  # sum over all tags where the tag is unknown
+        others = torch.ones_like(scores, dtype=torch.bool).scatter(2, batch.tags.clamp(min=0).unsqueeze(2), False)
+        gold = log_partition(scores.masked_fill(others & known.unsqueeze(2), FORBIDDEN), batch.mask, chain)
+    return (log_partition(scores, batch.mask, chain) - gold).sum() / known.sum().clamp(min=1)

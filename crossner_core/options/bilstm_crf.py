@@ -20,3 +20,11 @@ class BilstmCrfOptions(CrfOptions):
         256, "Size of the LSTM's state in each direction.", min=1, max=4096, group="model", only=_ONLY, later=True
     )
     lstm_layers: int = option(2, "Layers of the BiLSTM.", min=1, max=8, group="model", only=_ONLY, later=True)
+    lstm_private: bool = option(
+        False,
+        "A second BiLSTM of the same size beside the first; with the setting datnet each domain has its own, and only "
+        "the first is shared (DATNet-P; without it, DATNet-F).",
+        group="model",
+        only={"architecture": ("bilstm_crf",)},
+        later=True,
+    )

@@ -8,6 +8,8 @@ from crossner_core.options.base import option
 from crossner_core.options.tagger import TaggerOptions
 
 TITLE = "BERT + CRF"
+WITH_CRF = ("crf", "bilstm_crf", "multi_cell", "coach")
+"""The architectures with a conditional random field."""
 
 
 @dataclass(frozen=True)
@@ -21,5 +23,5 @@ class CrfOptions(TaggerOptions):
         min=0.0,
         max=1000.0,
         group="model",
-        only={"architecture": ("crf", "bilstm_crf", "multi_cell", "coach")},
+        only={"architecture": WITH_CRF},
     )

@@ -14,6 +14,8 @@ from crossner_core.errors import InvalidConfig
 from crossner_core.models.registry import architecture_ids
 from crossner_core.options.base import Checked, is_as_before, matters, option, value_before
 from crossner_core.options.coach import CoachOptions
+from crossner_core.options.datnet import DatnetOptions
+from crossner_core.options.la_dtl import LaDtlOptions
 from crossner_core.options.label_aware import LabelAwareOptions
 from crossner_core.options.multi_cell import MultiCellOptions
 from crossner_core.options.pdaln import OWN_BATCHES, OWN_EPOCHS, OWN_LOOKS, PdalnOptions
@@ -21,7 +23,7 @@ from crossner_core.options.scale import ScaleOptions
 from crossner_core.options.self_training import SelfTrainingOptions
 from crossner_core.options.type_aware import TypeAwareOptions
 from crossner_core.training.data import TrainingData, corpus_hash, weighted
-from crossner_core.training.settings.registry import needs_source, setting_ids
+from crossner_core.training.settings.registry import is_together, needs_source, setting_ids
 from crossner_core.type_maps import load_type_map
 
 _SOURCE = {"setting": tuple(id for id in setting_ids() if needs_source(id))}
@@ -29,11 +31,13 @@ _STAGED = {"setting": ("pretrain_finetune", "transfer_self_training")}
 SOURCE_ONLY = "source_only"
 """The setting that trains on no target sentence."""
 _SOURCE_FIRST = {"setting": (*_STAGED["setting"], SOURCE_ONLY)}
-_JOINT = {"setting": ("joint",)}
-_SOURCE_STAGE = {"setting": (*_SOURCE_FIRST["setting"], "joint")}
+_TOGETHER = {"setting": tuple(id for id in setting_ids() if is_together(id))}
+_SOURCE_STAGE = {"setting": (*_SOURCE_FIRST["setting"], *_TOGETHER["setting"])}
+# Settings with a CRF for each domain never ask a corpus for a type that it does not annotate.
+_MARKED = {"setting": (*_SOURCE_FIRST["setting"], "joint")}
 _NO_TARGET = {"setting": (SOURCE_ONLY,)}
 # These train one stage, at the source's rates.
-_NO_TARGET_STAGE = (_JOINT, _NO_TARGET)
+_NO_TARGET_STAGE = (_TOGETHER, _NO_TARGET)
 # Fields that only the target stage reads, or that only affect where it is computed.
 _TARGET = (
     "encoder",
@@ -77,6 +81,8 @@ class Recipe(
     LabelAwareOptions,
     TypeAwareOptions,
     PdalnOptions,
+    LaDtlOptions,
+    DatnetOptions,
     SelfTrainingOptions,
     ScaleOptions,
     Checked,
@@ -234,7 +240,7 @@ class Recipe(
         "What a token that a corpus leaves unmarked is to types only other corpora mark: outside of them, or unknown.",
         choices=("outside", "unknown"),
         group="source",
-        only=_SOURCE_STAGE,
+        only=_MARKED,
         later=True,
     )
     source_head: str = option(
@@ -276,7 +282,7 @@ class Recipe(
         min=1,
         max=1000,
         group="source",
-        only=_JOINT,
+        only=_TOGETHER,
     )
     seed: int = option(
         555, "Seed of the head's initial weights, batch order and dropout.", min=0, max=2**31 - 1, group="machine"

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.options.base import value_before
+from crossner_core.options.datnet import DatnetOptions
+from crossner_core.options.la_dtl import LaDtlOptions
 from crossner_core.options.pdaln import PdalnOptions
 from crossner_core.options.type_aware import TypeAwareOptions
 from crossner_core.schema import Sentence
@@ -66,6 +68,8 @@ _LATER_OF_RECIPES = (
         "source_temperature": 1.0,
         "source_head": "source",
     }
+    | {"lstm_private": False}
+    | {field.name: field.default for options in (LaDtlOptions, DatnetOptions) for field in dataclasses.fields(options)}
     | {field.name: value_before(field) for field in dataclasses.fields(PdalnOptions) if field.metadata["later"]}
     | {field.name: field.default for field in dataclasses.fields(TypeAwareOptions) if field.name.startswith("type_")}
 )

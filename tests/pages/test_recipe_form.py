@@ -96,7 +96,13 @@ def test_other_than_default_names_what_was_changed_in_words() -> None:
 
 @pytest.mark.parametrize(
     ("architecture", "setting"),
-    [("tagger", "direct"), ("label_aware", "pretrain_finetune"), ("tagger", "joint"), ("crf", "pdaln")],
+    [
+        ("tagger", "direct"),
+        ("label_aware", "pretrain_finetune"),
+        ("tagger", "joint"),
+        ("crf", "pdaln"),
+        ("bilstm_crf", "datnet"),
+    ],
 )
 def test_recipe_form_asks_what_has_an_effect_and_nothing_else(architecture: str, setting: str) -> None:
     test = _run(_recipe_page)

@@ -10,6 +10,7 @@ from typing import Any
 
 from crossner_core.errors import InvalidConfig, NotFound
 from crossner_core.training.recipe import SOURCE_ONLY, Recipe
+from crossner_core.training.settings.registry import setting
 from crossner_core.training.sources import SourceLine
 from db import dataset_rows, job_rows, layer_rows, run_rows, snapshot_rows
 from db.engine import Session, Store
@@ -364,7 +365,9 @@ def _sizes(sizes: Sequence[int], most: int) -> list[int]:
 
 
 def _recipe(recipe: Recipe | Mapping[str, Any]) -> Recipe:
-    return recipe if isinstance(recipe, Recipe) else Recipe.from_dict(recipe)
+    chosen = recipe if isinstance(recipe, Recipe) else Recipe.from_dict(recipe)
+    setting(chosen.setting).check(chosen.architecture)
+    return chosen
 
 
 def _run(session: Session, run_id: int) -> Run:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from crossner_core.training.recipe import Recipe
 
 
-@register_setting("joint", "Joint: source and upsampled target together", order=2)
+@register_setting("joint", "Joint: source and upsampled target together", order=2, together=True)
 def joint(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan one stage on the source and the target's sentences `upsample` times, at the source's rate.
 

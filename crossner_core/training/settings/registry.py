@@ -17,8 +17,9 @@ Planner = TypeVar("Planner", bound=Callable[..., tuple[Stage, ...]])
 class Setting:
     """A transfer setting by its id; its title is a short name, a colon, and what it does.
 
-    `unlabelled`: it also uses unlabelled target sentences; `source`: it reads a source corpus. `order` is its position
-    among all settings, in forms and messages.
+    `unlabelled`: it also uses unlabelled target sentences; `source`: it reads a source corpus; `together`: it trains
+    one stage on source and target, with the source's rates, batches and epochs. `architectures` are those that it can
+    train, all if empty. `order` is its position among all settings, in forms and messages.
     """
 
     id: str
@@ -27,12 +28,23 @@ class Setting:
     order: int
     unlabelled: bool = False
     source: bool = True
+    together: bool = False
+    architectures: tuple[str, ...] = ()
+
+    def check(self, architecture: str) -> None:
+        """Raise InvalidConfig if it cannot train an architecture."""
+        if self.architectures and architecture not in self.architectures:
+            raise InvalidConfig(
+                f"architecture is {architecture!r}, which the setting {self.id!r} cannot train; choose "
+                f"{' or '.join(self.architectures)}."
+            )
 
     def plan(self, recipe: Any, data: Any) -> tuple[Stage, ...]:
         """Plan the stages of a run from its Recipe and TrainingData (not imported here, as recipes import the ids).
 
-        Raises InvalidConfig if the setting needs source sentences and there are none.
+        Raises InvalidConfig if the setting needs source sentences and there are none, or cannot train the architecture.
         """
+        self.check(recipe.architecture)
         if self.source and not data.source_train:
             raise InvalidConfig(
                 f"Setting {recipe.setting!r} needs sentences of the source corpus {recipe.source!r}, and there are "
@@ -47,7 +59,14 @@ SETTINGS: Registry[Setting] = Registry(
 
 
 def register_setting(
-    id: str, title: str, *, order: int, unlabelled: bool = False, source: bool = True
+    id: str,
+    title: str,
+    *,
+    order: int,
+    unlabelled: bool = False,
+    source: bool = True,
+    together: bool = False,
+    architectures: tuple[str, ...] = (),
 ) -> Callable[[Planner], Planner]:
     """Register a function that plans the stages of a run from (recipe, data); see Setting.
 
@@ -55,7 +74,7 @@ def register_setting(
     """
 
     def keep(plan: Planner) -> Planner:
-        SETTINGS.add(id, Setting(id, title, plan, order, unlabelled, source))
+        SETTINGS.add(id, Setting(id, title, plan, order, unlabelled, source, together, architectures))
         return plan
 
     return keep
@@ -79,3 +98,8 @@ def needs_source(id: str) -> bool:
 def needs_unlabelled(id: str) -> bool:
     """Return whether a setting also uses unlabelled target sentences."""
     return setting(id).unlabelled
+
+
+def is_together(id: str) -> bool:
+    """Return whether a setting trains one stage on source and target, with the source's rates, batches and epochs."""
+    return setting(id).together

@@ -65,6 +65,18 @@ def test_bilstm_crf_takes_the_lstm_and_the_rows_of_shared_types() -> None:
     assert torch.equal(mine, theirs) and torch.equal(target.head.weight[target.tags.index("B-band")], before)
 
 
+def test_bilstm_crf_with_a_second_lstm_has_the_states_of_both_and_takes_both() -> None:
+    source, target = (model_for(seed=seed, lstm_private=True) for seed in (1, 2))
+    batch = batch_for(target)
+    assert source.private is not None and target.private is not None
+    states, first = target.read(batch), target.read(batch, target.lstm)
+    assert states.shape == (*batch.mask.shape, 28) and torch.equal(first[..., 14:], states[..., :14])
+    assert not torch.equal(states[..., :14], states[..., 14:])
+    target.copy_shared_tags(source)
+    assert torch.equal(target.read(batch), source.read(batch)) and not torch.equal(target.read(batch), states)
+    assert target.copy_shared_tags(model_for()) == model_for().copy_shared_tags(target) == ()
+
+
 def test_bilstm_crf_takes_nothing_of_another_size_or_architecture() -> None:
     target, crf = model_for(), build_model(tiny_recipe(architecture="crf"), tiny_encoder(), TYPES)
     before = target.lstm.weight_ih_l0.clone()
@@ -81,7 +93,7 @@ def test_bilstm_crf_learns_at_the_heads_rate_and_its_transitions_faster() -> Non
 
 
 def test_bilstm_crf_options_count_for_it_alone() -> None:
-    for name, value in (("lstm_size", 100), ("lstm_layers", 1)):
+    for name, value in (("lstm_size", 100), ("lstm_layers", 1), ("lstm_private", True)):
         assert replace(Recipe(), **{name: value}).hash == Recipe().hash  # type: ignore[arg-type]
         own = Recipe(architecture="bilstm_crf")
         assert replace(own, **{name: value}).hash != own.hash  # type: ignore[arg-type]

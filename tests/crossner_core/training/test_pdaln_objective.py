@@ -16,6 +16,8 @@ from crossner_core.options.pdaln import PdalnOptions
 from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.engine import TaskRun
 from crossner_core.training.machine import RunRandom
+from crossner_core.training.mmd import squared_mmd, tag_mmd
+from crossner_core.training.perturbation import input_noise, unit_noise
 from crossner_core.training.predictor import Predictor, build_model
 from crossner_core.training.recipe import Recipe, effective
 from crossner_core.training.settings.pdaln import objective
@@ -24,8 +26,6 @@ from crossner_core.training.settings.pdaln.objective import (
     Projection,
     contrastive_loss,
     sentence_vectors,
-    squared_mmd,
-    word_mmd,
 )
 from crossner_core.training.settings.pdaln.plan import source_sample
 from crossner_core.training.settings.registry import needs_source, needs_unlabelled, setting
@@ -344,8 +344,9 @@ def test_pdaln_word_mmd_goes_tag_by_tag() -> None:
         total = total + 0.5 * squared_mmd(here, there, estimator="unbiased", bandwidths="median")
     assert total.abs() > 1e-3
     assert loss_of(on).item() == pytest.approx((loss_of(off) + 3.0 * total).item(), rel=1e-5)
-    nothing = replace(target, tags=torch.full_like(target.tags, -100))
-    assert word_mmd(on.model, own, nothing, 0.25, estimator="biased", bandwidths="fixed") == 0
+    nothing = torch.full_like(target.tags, -100)
+    weights = [0.25] * len(on.model.tags)
+    assert tag_mmd(ours, own.tags, theirs, nothing, weights=weights, estimator="biased", bandwidths="fixed") == 0
 
 
 def test_pdaln_contrast_is_added_and_its_projection_learns() -> None:
@@ -420,7 +421,7 @@ def test_pdaln_vat_finds_noise_that_hurts_more_than_chance() -> None:
     chance = []
     for seed in range(10):
         noise = torch.randn(*own.input_ids.shape, 32, generator=torch.Generator().manual_seed(seed))
-        with objective.embedding_noise(run.model, objective.unit_noise(noise, own) * length), torch.no_grad():
+        with input_noise(run.model, unit_noise(noise, own) * length), torch.no_grad():
             moved = run.model.tag_log_probabilities(replace(own, hidden=None))
         chance.append(float(objective.kl_divergence(clean, moved, own.mask) / own.mask.sum()))
     assert worst.item() > 1.5 * max(chance) > 0

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.schema import Span, check_spans
+from crossner_core.training.mmd import FIXED, MEDIANS, squared_mmd
 from crossner_core.training.settings.pdaln.companions import (
     MOST,
     candidates,
@@ -31,7 +32,7 @@ from crossner_core.training.settings.pdaln.material import (
     with_synonyms,
     without_stretch,
 )
-from crossner_core.training.settings.pdaln.objective import FIXED, MEDIANS, contrastive_loss, squared_mmd
+from crossner_core.training.settings.pdaln.objective import contrastive_loss
 from crossner_core.training.settings.pdaln.wordnet import read_wordnet
 from tests.support.training_builders import labelled, own_sentences, tiny_encoder
 

@@ -180,6 +180,8 @@ def test_adaptation_requests_out_of_range_are_refused(store: Store, tmp_path: Pa
     itself = recipe_here(tmp_path, setting="joint", source="own")
     with pytest.raises(InvalidConfig, match="source is 'own', the same data as is to be trained on"):
         start(store, actor, dataset_id=data.id, recipe=itself)
+    with pytest.raises(InvalidConfig, match="'la_dtl' cannot train; choose crf or bilstm_crf"):
+        start(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path, setting="la_dtl"))
     with pytest.raises(InvalidConfig, match="the setting 'joint' needs other data"):
         adaptation.start_few_shot(store, actor, dataset_id=data.id, recipe=itself)
     with pytest.raises(InvalidConfig, match="sizes"):

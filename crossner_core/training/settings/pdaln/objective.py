@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -16,14 +14,12 @@ from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.windows import IGNORED, Batch
 from crossner_core.models.base import TokenTagger
 from crossner_core.training.checkpoint import prefixed, within
+from crossner_core.training.mmd import squared_mmd, tag_mmd
+from crossner_core.training.perturbation import input_noise, unit_noise
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.pdaln.companions import Companions
 from crossner_core.training.settings.pdaln.material import Material
 
-# σ of exp(−d² / 2σ). Source: the 19 widths of La-DTL's code.
-FIXED = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 100.0, 1e3, 1e4, 1e5, 1e6)
-# Widths of exp(−d² / w) as multiples of the median squared distance.
-MEDIANS = (0.25, 0.5, 1.0, 2.0, 4.0)
 # Noise of the single power iteration, as a fraction of the embeddings' length.
 _PROBE = 0.1
 
@@ -57,48 +53,6 @@ class Projection(nn.Module):
         return self.linear(vectors)
 
 
-def squared_mmd(first: Tensor, second: Tensor, *, estimator: str = "biased", bandwidths: str = "fixed") -> Tensor:
-    """Return the squared MMD of two sets of vectors (N, H) and (M, H), a scalar; 0 for sets that are too small.
-
-    The kernel is the mean over the bandwidths (La-DTL sums them: its weights are ours over 19), in single precision.
-    Biased needs one vector in each set and never falls below 0; unbiased excludes pairs of a vector with itself, needs
-    two, and may fall below 0. With `median`, no gradient flows through the widths.
-    Source: PDALN eq. 4 (biased); Gretton et al. 2012, eq. 3 (unbiased).
-    """
-    n, m = len(first), len(second)
-    if min(n, m) < (2 if estimator == "unbiased" else 1):
-        return first.new_zeros((), dtype=torch.float32)
-    together = torch.cat([first, second]).float()  # (N + M, H)
-    # Differences rather than products: the distance between equal vectors is exactly 0, with a gradient of 0.
-    distances = torch.cdist(together, together, compute_mode="donot_use_mm_for_euclid_dist").square()
-    kernel = _kernel(distances, _widths(distances, bandwidths))  # (N + M, N + M)
-    across = kernel[:n, n:].mean()
-    if estimator == "unbiased":
-        return _mean_of_others(kernel[:n, :n]) + _mean_of_others(kernel[n:, n:]) - 2.0 * across
-    return kernel[:n, :n].mean() + kernel[n:, n:].mean() - 2.0 * across
-
-
-def _widths(distances: Tensor, bandwidths: str) -> Tensor:
-    if bandwidths == "fixed":
-        return 2.0 * distances.new_tensor(FIXED)
-    size = len(distances)
-    apart = ~torch.eye(size, dtype=torch.bool, device=distances.device)
-    median = distances.detach()[apart].median().clamp(min=1e-12)
-    return median * distances.new_tensor(MEDIANS)
-
-
-def _kernel(distances: Tensor, widths: Tensor) -> Tensor:
-    total = torch.zeros_like(distances)
-    for width in widths:
-        total = total + torch.exp(-distances / width)
-    return total / len(widths)
-
-
-def _mean_of_others(kernel: Tensor) -> Tensor:
-    size = len(kernel)
-    return (kernel.sum() - kernel.diagonal().sum()) / (size * (size - 1))
-
-
 def adversarial_loss(model: TokenTagger, batches: Sequence[Batch], size: float, rng: np.random.Generator) -> Tensor:
     """Return the mean over tokens of KL(tags without noise ‖ tags with it), a scalar.
 
@@ -128,10 +82,10 @@ def _divergence(model: TokenTagger, batch: Batch, size: float, rng: np.random.Ge
     shape = (*plain.input_ids.shape, table.shape[-1])  # (B, L, H)
     first = torch.from_numpy(rng.standard_normal(shape, dtype=np.float32)).to(table.device)
     probe = (unit_noise(first, plain) * length * _PROBE).requires_grad_()
-    with embedding_noise(model, probe):
+    with input_noise(model, probe):
         moved = model.tag_log_probabilities(plain)
     (direction,) = torch.autograd.grad(kl_divergence(clean, moved, plain.mask), probe)
-    with embedding_noise(model, unit_noise(direction, plain) * length * size):
+    with input_noise(model, unit_noise(direction, plain) * length * size):
         worst = model.tag_log_probabilities(plain)
     return kl_divergence(clean, worst, plain.mask)
 
@@ -140,28 +94,6 @@ def kl_divergence(clean: Tensor, moved: Tensor, mask: Tensor) -> Tensor:
     return (clean.exp() * (clean - moved)).sum(-1)[mask].sum()
 
 
-def unit_noise(noise: Tensor, batch: Batch) -> Tensor:
-    """Return the noise with padding zeroed and each sentence's scaled to length 1."""
-    noise = noise * batch.attention_mask.unsqueeze(-1)
-    return noise / noise.flatten(1).norm(dim=1).clamp(min=1e-12)[:, None, None]
-
-
-@contextmanager
-def embedding_noise(model: TokenTagger, noise: Tensor) -> Iterator[None]:
-    """Add noise (B, L, H) to the encoder's subword embeddings."""
-
-    def add(_: Any, __: Any, found: Tensor) -> Tensor:
-        return found + noise
-
-    hook = model.encoder.get_input_embeddings().register_forward_hook(add)
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
-# Maximum token vectors per tag and domain in the word MMD: O has hundreds per batch, and cost is quadratic.
-MOST_TOKENS = 128
 # Combined with the seed: random stream for a step's companions and distortions.
 _STEP = 3
 
@@ -244,7 +176,10 @@ class PdalnObjective:
             target = torch.cat([sentence_vectors(part) for part in over])
             loss = loss + alpha * squared_mmd(sentence_vectors(labelled[0]), target, **kernel)
         if recipe.pdaln_use_word_mmd and len(labelled) > 1:
-            words = word_mmd(model, labelled[0], labelled[1], recipe.pdaln_tag_weight, **kernel)
+            first, second = labelled[:2]
+            weights = [recipe.pdaln_tag_weight] * len(model.tags)
+            vectors = [model.token_vectors(part) for part in (first, second)]  # (B, W, H)
+            words = tag_mmd(vectors[0], first.tags, vectors[1], second.tags, weights=weights, **kernel)
             loss = loss + recipe.pdaln_beta * words
         return loss
 
@@ -280,23 +215,6 @@ def sentence_vectors(batch: Batch) -> Tensor:
     """Return the encoder's vectors at [CLS], (B, H); the batch must have been encoded."""
     assert batch.hidden is not None
     return batch.hidden[:, 0]
-
-
-def word_mmd(
-    model: TokenTagger, first: Batch, second: Batch, weight: float, *, estimator: str, bandwidths: str
-) -> Tensor:
-    """Return the sum over tags of weight × squared MMD between the two batches' tokens of that tag.
-
-    Tags without tokens in either batch add nothing; of a tag's tokens the first MOST_TOKENS count.
-    Source: PDALN eq. 6.
-    """
-    total = first.input_ids.new_zeros((), dtype=torch.float32)
-    ours, theirs = model.token_vectors(first), model.token_vectors(second)  # (B, W, H)
-    common = set(first.tags.unique().tolist()) & set(second.tags.unique().tolist()) - {IGNORED}
-    for tag in sorted(common):
-        left, right = ours[first.tags == tag][:MOST_TOKENS], theirs[second.tags == tag][:MOST_TOKENS]
-        total = total + weight * squared_mmd(left, right, estimator=estimator, bandwidths=bandwidths)
-    return total
 
 
 def entity_tokens(batch: Batch, soft: Tensor, outside: int) -> Tensor:

@@ -1,0 +1,70 @@
+"""The two settings: one stage on both domains, as in `joint`, whose batches are divided by domain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from crossner_core.training.settings.joint import joint
+from crossner_core.training.settings.registry import register_setting
+from crossner_core.training.stage import Objective, Stage
+
+if TYPE_CHECKING:
+    from crossner_core.encoders.base import Encoder
+    from crossner_core.models.base import TokenTagger
+    from crossner_core.training.data import TrainingData
+    from crossner_core.training.recipe import Recipe
+
+_PLAIN = ("crf", "bilstm_crf")  # whose loss is that of the path alone
+
+
+@register_setting(
+    "la_dtl",
+    "La-DTL: a CRF for each domain, their tokens aligned tag by tag",
+    order=8,
+    together=True,
+    architectures=_PLAIN,
+)
+def la_dtl(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
+    """Plan label-aware double transfer learning; the source's CRF is not kept. Source: Wang et al. 2018."""
+
+    def make(model: TokenTagger, _: Encoder, __: TokenTagger | None) -> Objective:
+        from crossner_core.training.settings.two_crfs.la_dtl import LaDtlObjective
+
+        shared = frozenset(data.types) & frozenset(data.source_types)
+        return LaDtlObjective(recipe, _target_sentences(recipe, data), model, shared)
+
+    return (replace(_both(recipe, data), objective=make),)
+
+
+@register_setting(
+    "datnet",
+    "DATNet: a CRF for each domain, and a discriminator that the shared layers mislead",
+    order=9,
+    together=True,
+    architectures=_PLAIN,
+)
+def datnet(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
+    """Plan the dual adversarial transfer network, DATNet-P where the model has a private BiLSTM, else DATNet-F.
+
+    The source's CRF and private BiLSTM and the discriminator are not kept. Source: Zhou et al. 2019.
+    """
+
+    def make(model: TokenTagger, _: Encoder, __: TokenTagger | None) -> Objective:
+        from crossner_core.training.settings.two_crfs.datnet import DatnetObjective
+
+        return DatnetObjective(recipe, _target_sentences(recipe, data), model)
+
+    return (replace(_both(recipe, data), objective=make),)
+
+
+def _both(recipe: Recipe, data: TrainingData) -> Stage:
+    """Return the stage of `joint`, in which each domain's CRF knows only the types that its own corpus annotates."""
+    (stage,) = joint(recipe, data)
+    own = (frozenset(data.types),) * _target_sentences(recipe, data)
+    return replace(stage, annotated=own + data.source_annotated)
+
+
+def _target_sentences(recipe: Recipe, data: TrainingData) -> int:
+    """Return how many of the stage's sentences, the first ones, are the target's."""
+    return len(data.train) * recipe.upsample
