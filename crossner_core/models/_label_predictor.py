@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from crossner_core.models._label_history import prefix_states, prefixes, step_scores, step_sums
+from crossner_core.models._recurrent import with_backward
 from crossner_core.models.dropout import Dropout
 
 # CHUNK: tags that the backward LSTM reads at once in decoding, before it compares its state with the previous prefix's.
@@ -75,6 +76,10 @@ class LabelPredictor(nn.Module):
 
     def forward(self, vectors: Vectors, history: Tensor) -> Tensor:
         """Return scores (B, W, K) of every token given the tags (B, W) before it; no token sees its own tag."""
+        with with_backward(self):
+            return self._forward(vectors, history)
+
+    def _forward(self, vectors: Vectors, history: Tensor) -> Tensor:
         found, parts = None, [vectors.tokens]
         if self.background or self.context:
             labels = self.label_vectors()  # (K + 1, d2)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 
-import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.windows import Batch
+from crossner_core.models._recurrent import with_backward
 from crossner_core.models.base import TokenTagger
 from crossner_core.models.crf import Crf
 from crossner_core.models.registry import register
@@ -53,9 +52,7 @@ class BilstmCrf(Crf):
         vectors = self.dropout(self.token_vectors(batch))  # (B, W, H)
         sizes = batch.mask.sum(1).cpu()
         packed = pack_padded_sequence(vectors, sizes, batch_first=True, enforce_sorted=False)
-        # cuDNN cannot go back through an LSTM in evaluation mode, which objectives may ask for.
-        refused = not self.training and torch.is_grad_enabled()
-        with torch.backends.cudnn.flags(enabled=False) if refused else nullcontext():
+        with with_backward(self):
             states, _ = self.lstm(packed)
         padded, _ = pad_packed_sequence(states, batch_first=True, total_length=batch.mask.shape[1])
         return padded

@@ -9,11 +9,12 @@ own. What no CPU can show stays unseen: kernels, cuDNN but for one of its refusa
 from __future__ import annotations
 
 import functools
-import traceback
+import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -22,12 +23,11 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._device import _device_constructors
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
 
 # Operations whose lengths or batch sizes must be on the CPU, by the place of that argument.
-_LENGTHS = {"_pack_padded_sequence": 1, "_pack_padded_sequence_backward": 2, "_pad_packed_sequence": 1}
+_LENGTHS = {"_pack_padded_sequence": 1, "_pack_padded_sequence_backward": 2, "_pad_packed_sequence": 1, "lstm.data": 1}
 _COPIES = {"copy_", "_to_copy"}
 _INDEXING = {"index", "index_put_", "index_put", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put"}
 _RANDOM = {"bernoulli", "bernoulli_", "uniform_", "normal_", "random_", "multinomial", "native_dropout", "rand_like"}
@@ -54,10 +54,9 @@ class ClaimedGpu(TorchDispatchMode):
 
     def claim(self, result: Any, gpu: bool | None) -> Any:
         """Put all tensors of a result on a device; None leaves open which, for what C++ made inside an operation."""
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, Tensor):
-                storage = leaf.untyped_storage()
-                self._ours[storage._cdata] = (StorageWeakRef(storage), gpu)
+        for tensor in _tensors([result]):
+            storage = tensor.untyped_storage()
+            self._ours[storage._cdata] = (StorageWeakRef(storage), gpu)
         if len(self._ours) > self._purge_at:
             self._ours = {key: value for key, value in self._ours.items() if not value[0].expired()}
             self._purge_at = 2 * len(self._ours) + 10_000
@@ -81,11 +80,12 @@ class ClaimedGpu(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func.overloadpacket.__name__
+        if name == "lstm" and func._overloadname == "data":
+            name = "lstm.data"
         given = [*args, *kwargs.values()]
-        tensors = [leaf for leaf in tree_leaves(given) if isinstance(leaf, Tensor)]
         if name == "set_":  # the storage keeps its device
             return func(*args, **kwargs)
-        if not tensors:
+        if not _tensors(given):
             return self.claim(func(*args, **kwargs), None)
         if name in _COPIES:
             if name == "copy_" and self.is_gpu(args[1]) and self._side(args[0]) is False:
@@ -113,17 +113,16 @@ class ClaimedGpu(TorchDispatchMode):
             given = [value for number, value in enumerate(args) if number != place]
         if name in _INDEXING and self.is_gpu(args[0]):  # CPU indices into a GPU tensor are moved
             given = [args[0], *args[2:3]]
-        single = [value for value in given if isinstance(value, Tensor) and value.dim() > 0]
-        listed = [leaf for value in given if isinstance(value, (list, tuple)) for leaf in tree_leaves(value)]
-        strict = single + [leaf for leaf in listed if isinstance(leaf, Tensor)]
+        scalars = [value for value in given if isinstance(value, Tensor) and value.dim() == 0]
+        strict = [tensor for tensor in _tensors(given) if not any(tensor is scalar for scalar in scalars)]
         sides = {self._side(tensor) for tensor in strict} - {None}
         if len(sides) == 2:
             shapes = [f"{'GPU' if self.is_gpu(each) else 'CPU'} {tuple(each.shape)}" for each in strict]
             raise TwoDevices(f"{name} has tensors on two devices: {', '.join(shapes)} ({_place()})")
-        scalars = {self._side(value) for value in given if isinstance(value, Tensor)}
-        if sides == {False} and True in scalars:
+        alone = {self._side(scalar) for scalar in scalars}
+        if sides == {False} and True in alone:
             raise TwoDevices(f"{name} puts a GPU scalar into a CPU tensor ({_place()})")
-        return True if True in sides | scalars else False if False in sides | scalars else None
+        return True if True in sides | alone else False if False in sides | alone else None
 
     def _masks(self, name: str, args: Any) -> bool:
         """Whether an indexing is by a mask of the GPU, whose number of places the host must know."""
@@ -136,18 +135,35 @@ class ClaimedGpu(TorchDispatchMode):
 
     def _side(self, tensor: Tensor) -> bool | None:
         known = self._ours.get(tensor.untyped_storage()._cdata)
-        return False if known is None or known[0].expired() else known[1]
+        return False if known is None else known[1]  # a weak reference keeps an address from being used again
 
 
 _REAL: dict[str, Any] = {"get_rng_state": torch.get_rng_state, "set_rng_state": torch.set_rng_state}
 
 
+def _tensors(values: Sequence[Any]) -> list[Tensor]:
+    """Return the tensors among values and in lists of them."""
+    tensors: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            tensors.append(value)
+        elif isinstance(value, (list, tuple)):
+            tensors += _tensors(value)
+    return tensors
+
+
 def _place() -> str:
-    """Return the innermost line of this repository's own code, or of a library's if none."""
-    frames = [frame for frame in traceback.extract_stack(limit=60) if "claimed_device" not in frame.filename]
-    own = [frame for frame in frames if "/crossner_core/" in frame.filename and "/tests/" not in frame.filename]
-    frame = (own or frames)[-1]
-    return f"{frame.filename.rpartition('/')[2]}:{frame.name}"
+    """Return the innermost function of this repository's own code that is running, or of whatever runs."""
+    frame: FrameType | None = sys._getframe(1)
+    names = []
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if "claimed_device" not in file:
+            names.append(f"{file.rpartition('/')[2]}:{frame.f_code.co_name}")
+            if "/crossner_core/" in file and "/tests/" not in file:
+                return names[-1]
+        frame = frame.f_back
+    return names[0]
 
 
 def _asked(device: Any) -> bool:
@@ -161,9 +177,8 @@ def _factory(gpu: ClaimedGpu, make: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(make)
     def made(*args: Any, **kwargs: Any) -> Any:
         asked = _asked(kwargs.pop("device", None))
-        like = next((leaf for leaf in tree_leaves(args[:1]) if isinstance(leaf, Tensor)), None)
-        if like is not None and make.__name__ in ("tensor", "as_tensor", "asarray") and gpu.is_gpu(like):
-            asked = True
+        if make.__name__ in ("tensor", "as_tensor", "asarray"):
+            asked = asked or any(gpu.is_gpu(like) for like in _tensors(args[:1]))
         if not asked:
             return gpu.claim(make(*args, **kwargs), False)
         with gpu.drawing():
@@ -224,7 +239,7 @@ class _Moves:
 
 
 @contextmanager
-def claimed_gpu(memory_format: Any = None) -> Iterator[ClaimedGpu]:
+def claimed_gpu() -> Iterator[ClaimedGpu]:
     """Let PyTorch seem to have a GPU inside the block."""
     gpu = ClaimedGpu()
     moves = _Moves(gpu)
@@ -297,6 +312,8 @@ def _patch_cuda(patch: pytest.MonkeyPatch, gpu: ClaimedGpu) -> None:
         "manual_seed": seed,
         "manual_seed_all": seed,
         "is_current_stream_capturing": lambda: False,
+        "device": lambda *_: nullcontext(),
+        "_initialized": True,
     }
     for name, answer in answers.items():
         patch.setattr(torch.cuda, name, answer)
