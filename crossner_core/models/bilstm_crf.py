@@ -50,8 +50,7 @@ class BilstmCrf(Crf):
     def read(self, batch: Batch) -> Tensor:
         """Return the BiLSTM's states (B, W, 2 · lstm_size); zero where there is no token."""
         vectors = self.dropout(self.token_vectors(batch))  # (B, W, H)
-        sizes = batch.mask.sum(1).cpu()
-        packed = pack_padded_sequence(vectors, sizes, batch_first=True, enforce_sorted=False)
+        packed = pack_padded_sequence(vectors, batch.sizes.lengths, batch_first=True, enforce_sorted=False)
         with with_backward(self):
             states, _ = self.lstm(packed)
         padded, _ = pad_packed_sequence(states, batch_first=True, total_length=batch.mask.shape[1])

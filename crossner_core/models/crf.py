@@ -56,7 +56,7 @@ class Crf(TokenTagger):
         """
         scores, chain = without_foreign(self.scores(batch), batch), self.tag_pairs()
         known = batch.tags != IGNORED  # (B, W)
-        if bool((known == batch.mask).all()):
+        if batch.sizes.complete:
             gold = path_score(scores, batch.mask, chain, batch.tags.clamp(min=0))  # (B,)
         else:  # sum over all tags where the tag is unknown
             others = torch.ones_like(scores, dtype=torch.bool).scatter(2, batch.tags.clamp(min=0).unsqueeze(2), False)

@@ -64,6 +64,7 @@ def recipe_of(**changes: object) -> Recipe:
         "upsample": 1,
         "pdaln_target_copies": 1,
         "pdaln_source_copies": 1,
+        "pdaln_rounds": 1,
         "pdaln_round_epochs": 1,
         "self_training_epochs": 1,
         "self_training_batch": 4,
