@@ -168,8 +168,8 @@ def kind_in(folder: Path) -> type[Encoder]:
 def vectors(model: Any, batch: Batch) -> Tensor:
     """Return the vectors (B, L, H) of an encoder's module.
 
-    A transformer gets no mask where the host knows that nothing is padded: it would drop the mask itself, but only after
-    waiting for the GPU to look at it.
+    A transformer gets no mask where the host knows that nothing is padded: it would drop the mask itself, but only
+    after waiting for the GPU to look at it.
     """
     whole = batch.host is not None and not batch.host.padded and hasattr(model, "config")
     mask = None if whole else batch.attention_mask

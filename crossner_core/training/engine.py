@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from crossner_core.evaluation.scores import Scores
 from crossner_core.training.checkpoint import on_cpu, optimizer_tensors, prefixed, restore_optimizer, within
-from crossner_core.training.machine import RunRandom
+from crossner_core.training.machine import RunRandom, deterministic
 from crossner_core.training.processes import ALONE, LEAVE, SCORE, STEP, Processes, present
 
 _LAYER = re.compile(r"^encoder\.(?:.*\.)?layers?\.(\d+)\.")
@@ -181,6 +181,8 @@ class Task(Protocol):
     """Whether a batch may be cut into parts, for memory or for other processes."""
     measure_first: bool = False
     """Whether the model is measured before it is trained as a whole."""
+    deterministic: bool = False
+    """Whether steps and measures use algorithms alone that give the same numbers each time."""
     first_counts: bool = False
     """Whether the first measure can be the best."""
 
@@ -361,6 +363,10 @@ class TaskRun(Generic[T]):
 
     def learn(self, step: int, seed: int) -> float:
         """Do one optimizer step, unless loss or gradient is not finite; return the loss of the whole batch."""
+        with deterministic(self.task.deterministic):
+            return self._learn(step, seed)
+
+    def _learn(self, step: int, seed: int) -> float:
         self._set_rate(step)
         self.model.train()
         work = self.task.work(step, self.parts)
@@ -413,7 +419,7 @@ class TaskRun(Generic[T]):
         began, training = time.perf_counter(), self.model.training
         self.processes.broadcast(SCORE)
         self.model.eval()
-        with torch.inference_mode():
+        with torch.inference_mode(), deterministic(self.task.deterministic):
             evaluation = self.task.evaluate(
                 self.processes.gather(self.task.answers(self.processes.rank, self.processes.size))
             )
@@ -476,7 +482,7 @@ class SharedRun:
                 run.learn(order[1], order[2])
             elif order[0] == SCORE:
                 run.model.eval()
-                with torch.inference_mode():
+                with torch.inference_mode(), deterministic(run.task.deterministic):
                     here.gather(run.task.answers(here.rank, here.size))
 
 

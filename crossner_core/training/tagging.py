@@ -51,6 +51,7 @@ class TaggerTask(Task):
             self.model.objective_parts = self.objective.parts.to(self.device)
         self.measure_first = self.first_counts = stage.measure_first and bool(stage.dev)
         self.keep_last = stage.keep_last
+        self.deterministic = recipe.deterministic
         # An objective may compare all of a batch's sentences: its batches are never cut into parts.
         self.in_parts = self.objective is None
         self.windows = predictor.encoder.windows([item.sentence for item in stage.train])

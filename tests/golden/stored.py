@@ -60,6 +60,7 @@ _LATER_OF_RECIPES = (
         "source_types": "",
         "source_temperature": 1.0,
         "source_head": "source",
+        "deterministic": False,
     }
     | {field.name: value_before(field) for field in dataclasses.fields(PdalnOptions) if field.metadata["later"]}
     | {field.name: field.default for field in dataclasses.fields(TypeAwareOptions) if field.name.startswith("type_")}

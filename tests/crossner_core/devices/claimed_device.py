@@ -1,9 +1,9 @@
 """CPU tensors that claim to be on a GPU, so that code for a GPU runs, and fails where its tensors are on two devices.
 
-While `claimed_gpu()` is active, PyTorch seems to have one GPU. Which tensors are on it is kept by storage. Each operation
-checks that its tensors are on one device, and its results are there too; what PyTorch allows between devices is allowed:
-copies, CPU scalars of no dimension, CPU indices into a GPU tensor. Random numbers of the GPU come from a generator of its
-own. What no CPU can show stays unseen: kernels, cuDNN but for one of its refusals, NCCL, bf16, speed.
+While `claimed_gpu()` is active, PyTorch seems to have one GPU. Which tensors are on it is kept by storage. Each
+operation checks that its tensors are on one device, and its results are there too; what PyTorch allows between devices
+is allowed: copies, CPU scalars of no dimension, CPU indices into a GPU tensor. Random numbers of the GPU come from a
+generator of its own. What no CPU can show stays unseen: kernels, cuDNN but for one of its refusals, NCCL, bf16, speed.
 """
 
 from __future__ import annotations

@@ -75,9 +75,9 @@ def test_gpu_draws_from_a_generator_of_its_own(gpu: ClaimedGpu) -> None:
     nn.functional.dropout(away, 0.5)
     assert torch.equal(torch.rand(2), first)
     torch.cuda.manual_seed(5)
-    one = torch.rand(3, device="cuda")
+    first = torch.rand(3, device="cuda")
     torch.cuda.manual_seed(5)
-    assert torch.equal(torch.rand(3, device="cuda").cpu(), one.cpu())
+    assert torch.equal(torch.rand(3, device="cuda").cpu(), first.cpu())
 
 
 def test_lstm_in_evaluation_mode_refuses_its_backward_pass(gpu: ClaimedGpu) -> None:

@@ -1,8 +1,7 @@
-"""Training on a claimed GPU: every architecture in every setting, stopped and resumed, and the tagger that it leaves."""
+"""Training on a claimed GPU: every architecture in every setting, stopped and resumed, and the tagger it leaves."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
