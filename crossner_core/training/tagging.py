@@ -23,6 +23,8 @@ from crossner_core.training.predictor import Predictor, build_model
 from crossner_core.training.recipe import Recipe, source_recipe
 from crossner_core.training.stage import Objective, Stage
 
+COMPILED = False
+"""Whether torch.compile makes the encoder's kernels when a stage begins."""
 Answers = list[tuple[tuple[str, ...], tuple[float, ...]]]
 
 
@@ -216,6 +218,8 @@ def begin_stage(
     model.use_bf16 = use_bf16(recipe.precision, random.device)
     if recipe.recompute:
         encoder.recompute()
+    if COMPILED:
+        encoder.model.compile(dynamic=True)
     if former is not None and not stage.fresh:
         model.copy_shared_tags(former, parents)
     length = min(recipe.max_length, encoder.max_length)
