@@ -13,6 +13,8 @@ from benchmarks.gpu import __main__ as command
 from benchmarks.gpu import speed
 from crossner_core.encoders import windows
 from crossner_core.experiments.corpora import Corpus
+from crossner_core.training import tagging
+from crossner_core.training.loop import train
 from tests.crossner_core.devices.claimed_device import claimed_gpu
 from tests.crossner_core.devices.test_training_on_gpu import recipe_of, run, small_data
 from tests.support.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
@@ -66,3 +68,22 @@ def test_pinned_batches_are_sent_without_waiting_and_train_alike(
         monkeypatch.undo()
     assert sum(sent) >= 5 * plain.steps and pinned.history == plain.history
     assert len(small_data().train) > 4  # several batches
+
+
+@pytest.mark.slow
+def test_compiled_encoder_learns_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traced as for torch.compile, but run by PyTorch's own kernels: making others takes minutes on a CPU."""
+    compiled, real = [], torch.nn.Module.compile
+
+    def traced(module: torch.nn.Module, **options: object) -> None:
+        compiled.append(module)
+        real(module, backend="eager", **options)
+
+    recipe = tiny_recipe(max_epochs=2, dropout=0.0)
+    *_, plain = train(recipe, small_data(), checkpoint_dir=tmp_path / "plain", encoder=tiny_encoder(dropout=0.0))
+    monkeypatch.setattr(tagging, "COMPILED", True)
+    monkeypatch.setattr(torch.nn.Module, "compile", traced)
+    *_, made = train(recipe, small_data(), checkpoint_dir=tmp_path / "made", encoder=tiny_encoder(dropout=0.0))
+    assert len(compiled) == 1 and plain.result is not None and made.result is not None
+    losses = [[record.loss for record in result.history] for result in (plain.result, made.result)]
+    assert losses[1] == pytest.approx(losses[0], abs=1e-5)
