@@ -21,7 +21,7 @@ from crossner_core.training.loop import train
 from crossner_core.training.machine import RunRandom, deterministic
 from crossner_core.training.recipe import Recipe
 from tests.crossner_core.devices.claimed_device import TwoDevices, claimed_gpu
-from tests.crossner_core.devices.test_training_on_gpu import recipe_of, run, small_data
+from tests.crossner_core.devices.runs import recipe_of, run, small_data
 from tests.support.training_builders import tiny_encoder, tiny_recipe
 
 

@@ -16,7 +16,7 @@ from crossner_core.experiments.corpora import Corpus
 from crossner_core.training import tagging
 from crossner_core.training.loop import train
 from tests.crossner_core.devices.claimed_device import claimed_gpu
-from tests.crossner_core.devices.test_training_on_gpu import recipe_of, run, small_data
+from tests.crossner_core.devices.runs import recipe_of, run, small_data
 from tests.support.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
 
 

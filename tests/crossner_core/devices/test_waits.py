@@ -13,7 +13,7 @@ from crossner_core.training.data import TrainingData
 from crossner_core.training.settings.direct import target_stage
 from crossner_core.training.tagging import begin_stage
 from tests.crossner_core.devices.claimed_device import claimed_gpu
-from tests.crossner_core.devices.test_training_on_gpu import recipe_of
+from tests.crossner_core.devices.runs import recipe_of
 from tests.support.training_builders import TYPES, own_sentences, tiny_encoder
 
 READING = {"engine.py:_read tolist": 1}
