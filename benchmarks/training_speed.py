@@ -1,4 +1,4 @@
-"""Measure the speed of training a tagger: against a plain baseline, from start to result, and on a GPU if available.
+"""Measure the speed of training a tagger on a CPU: against a plain baseline, and from start to result.
 
 The baseline, as in the released CrossNER code: random order, batches padded to their longest sentence, single
 precision, PyTorch's own dropout, a masked-LM head computed at each step and discarded, dev and test scored in file
@@ -29,7 +29,6 @@ from benchmarks.dropout import usual_dropout
 from benchmarks.train_bars import machine
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.loading import load_encoder
-from crossner_core.encoders.transformer import Transformer
 from crossner_core.encoders.windows import Batch
 from crossner_core.evaluation.scores import score_tags
 from crossner_core.experiments.corpora import Corpus, read_corpus
@@ -42,14 +41,11 @@ from crossner_core.training.batches import tag_indices
 from crossner_core.training.checkpoint import read_json
 from crossner_core.training.engine import make_optimizer, set_rate
 from crossner_core.training.events import RunResult
-from crossner_core.training.loop import train
 from crossner_core.training.recipe import Recipe
 
 SPEED_BAR, SECONDS_BAR = 3.0, 60.0
 # One seed against another: three standard deviations of the difference of two runs (0.6 over seeds on music).
 F1_NOISE = 2.5
-# Dense bf16 matrix multiplication, in TFLOP/s, from vendor data sheets; the longest matching name counts.
-PEAKS = {"H200": 989, "H100": 989, "H100 PCIe": 756, "A100": 312, "L40S": 362, "L4": 121, "A10": 125, "RTX 4090": 165}
 
 
 @dataclass(frozen=True)
@@ -109,10 +105,6 @@ def main() -> int:
         print(f"{wall}: no run of the recipe's {Recipe().max_epochs} epochs, so the bar of time is not judged")
     for met, text in bars:
         print(f"{'met' if met else 'NOT met'}: {text}")
-    if torch.cuda.is_available():
-        on_gpu(corpus, read_corpus("conll2003", options.data))
-    else:
-        print("No GPU here: nothing is measured on one.")
     return 0 if all(met for met, _ in bars) else 1
 
 
@@ -178,43 +170,6 @@ def _plain_f1(model: Tagger, encoder: Encoder, items: Sequence[LabelledSentence]
                 answers[window.sentence] += [model.tags[tag] for tag in decoded.tags]
     gold = [tags_from_spans(item.spans, len(item.sentence.tokens)) for item in items]
     return 100 * score_tags(gold, answers, types).f1
-
-
-def on_gpu(corpus: Corpus, conll: Corpus) -> None:
-    """Print speed, share of the card's peak and wall times for MiniLM and for a random model of BERT-base's size."""
-    card = torch.cuda.get_device_name()
-    peak = max(((len(name), value) for name, value in PEAKS.items() if name in card), default=(0, None))[1]
-    print(f"GPU: {card}, peak {f'{peak} TFLOP/s in bf16' if peak else 'not known here'}")
-    minilm = load_encoder("minilm")
-    for name, encoder in (("MiniLM", minilm), ("BERT-base, random", _random_bert_base(minilm))):
-        body = sum(value.numel() for key, value in encoder.model.named_parameters() if "embeddings" not in key)
-        for what, target, epochs, batch in (("100 sentences", corpus, 20, 16), ("2 CoNLL epochs", conll, 2, 32)):
-            with tempfile.TemporaryDirectory() as folder:
-                recipe = Recipe(max_epochs=epochs, patience=epochs, batch_size=batch, device="cuda", max_length=128)
-                began = time.perf_counter()
-                *_, last = train(recipe, target.data(), checkpoint_dir=Path(folder), encoder=encoder)
-                seconds = time.perf_counter() - began
-            assert last.result is not None
-            windows = encoder.windows([item.sentence for item in target.train], 128)
-            subwords = sum(len(window.input_ids) for window in windows)
-            ratio = subwords / sum(len(item.sentence.tokens) for item in target.train)
-            flops = 6 * body * last.result.tokens_per_second * ratio
-            share = f"{flops / peak / 1e10:.1f} % of the peak" if peak else f"{flops / 1e12:.1f} TFLOP/s"
-            print(
-                f"  {name}, {what}: {seconds:.1f} s, {last.result.tokens_per_second:.0f} tokens/s "
-                f"({share}), {last.result.peak_memory_mb:.0f} MB",
-                flush=True,
-            )
-
-
-def _random_bert_base(like: Encoder) -> Encoder:
-    """Make a model of BERT-base's size with the other's tokenizer: its weights do not matter for speed."""
-    from transformers import BertConfig, BertModel
-
-    config = BertConfig(vocab_size=len(like.tokenizer))
-    return Transformer(
-        BertModel(config, add_pooling_layer=False), like.tokenizer, 768, 512, "random-bert-base", "random"
-    )
 
 
 def _cut(indices: list[int], size: int) -> Iterator[list[int]]:

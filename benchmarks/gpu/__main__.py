@@ -3,9 +3,11 @@
 Needs a GPU, and says so where there is none. For each pair of architecture and setting, on a few sentences of two
 corpora, it prints what failed, the largest difference of a weight between two runs of one seed (`again`), between a run
 and the same run stopped and resumed (`resumed`), whether a run begun on the CPU goes on there (`moved`), and dev F1
-beside the CPU's.
+beside the CPU's. Then it measures speed (`benchmarks/gpu/speed.py`). With `--report` all lines are a section of
+docs/results/training.md.
 
     python -m benchmarks.gpu --data ../shared/data/ner [--encoder minilm] [--workers 4] [--deterministic]
+        [--only correct|speed] [--report docs/results]
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import multiprocessing
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +26,9 @@ from unittest.mock import patch
 import torch
 from safetensors.torch import load_file
 
+from benchmarks.gpu.speed import click_to_point, speed
 from crossner_core.experiments.corpora import read_corpus
+from crossner_core.experiments.report import put_section
 from crossner_core.models.registry import architecture_ids
 from crossner_core.training.data import TrainingData
 from crossner_core.training.events import RunResult
@@ -46,12 +50,36 @@ SHORT = {
 
 
 def main() -> int:
-    """Measure, print, and return 0 if every pair trained, resumed and moved."""
+    """Measure, print, and return 0 if nothing failed."""
     options = _options()
     if not torch.cuda.is_available():
         print("PyTorch sees no GPU here: nothing is measured.")
         return 2
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}")
+    lines = []
+    for line in measured(options):
+        print(line, flush=True)
+        lines.append(line)
+    if options.report is not None:
+        shown = " ".join(Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:])
+        text = "\n".join(["## On a GPU", "", f"Written by `python -m benchmarks.gpu {shown}`.", "", *lines])
+        put_section(options.report / "training.md", "gpu", text)
+    return 1 if any("failed" in line for line in lines) else 0
+
+
+def measured(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the lines of what is measured, in Markdown."""
+    yield f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}"
+    if options.only != "speed":
+        yield from correct(options)
+    if options.only != "correct":
+        yield ""
+        yield f"- {click_to_point(options.data, options.corpus, device='cuda', encoder=options.encoder)}"
+        for line in speed(read_corpus(options.corpus, options.data), read_corpus("conll2003", options.data)):
+            yield f"- {line}"
+
+
+def correct(options: argparse.Namespace) -> Iterator[str]:
+    """Yield a table with a line for each pair of architecture and setting."""
     pairs = [
         (architecture, id)
         for architecture in architecture_ids()
@@ -60,20 +88,20 @@ def main() -> int:
     ]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.workers, mp_context=context) as pool:
-        lines = list(pool.map(measure, pairs, [options] * len(pairs)))
-    print("| architecture | setting | dev F1 GPU | CPU | again | resumed | moved | seconds GPU | CPU |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for line in lines:
-        print(f"| {' | '.join(line)} |")
-    return 1 if any("failed" in cell for line in lines for cell in line) else 0
+        yield from (
+            "",
+            "| architecture | setting | dev F1 GPU | CPU | again | resumed | moved | seconds GPU | CPU |",
+            "|---|---|---|---|---|---|---|---|---|",
+        )
+        for line in pool.map(measure, pairs, [options] * len(pairs)):
+            yield f"| {' | '.join(line)} |"
 
 
 def measure(pair: tuple[str, str], options: argparse.Namespace) -> list[str]:
     """Return one line of the table; an error becomes its text."""
     torch.set_num_threads(1)
-    if options.deterministic:
-        torch.use_deterministic_algorithms(True)
-    recipe = Recipe.from_dict({**SHORT, "architecture": pair[0], "setting": pair[1], "encoder": options.encoder})
+    fields = {"architecture": pair[0], "setting": pair[1], "encoder": options.encoder}
+    recipe = Recipe.from_dict({**SHORT, **fields, "deterministic": options.deterministic})
     data = _data(recipe, options)
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
@@ -153,6 +181,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--source", default="ai")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--deterministic", action="store_true", help="refuse kernels that add in any order")
+    parser.add_argument("--only", choices=("correct", "speed"), help="measure this alone")
+    parser.add_argument("--report", type=Path, help="folder of the pages of results, to write a section there")
     return parser.parse_args()
 
 

@@ -113,8 +113,9 @@ class _ModelScorer:
         np.minimum.at(sums[names.MARGIN], sentences, _least_margin(probabilities, mask))
         begins = (probabilities[..., 1::2] * mask.unsqueeze(-1)).sum(1)  # (B, T)
         np.add.at(sums[names.EXPECTED], sentences, begins.double().cpu().numpy())
-        for row, (sentence, start, tags) in enumerate(zip(sentences, starts, path.cpu().numpy(), strict=True)):
-            sums[names.TAGS][sentence].append((start, tags[: int(mask[row].sum())].astype(np.uint16)))
+        rows = zip(sentences, starts, path.cpu().numpy(), batch.sizes.lengths.tolist(), strict=True)
+        for sentence, start, tags, length in rows:
+            sums[names.TAGS][sentence].append((start, tags[:length].astype(np.uint16)))
         if names.GRADIENT in self.wanted:
             np.add.at(sums[names.GRADIENT], sentences, self._gradients(batch, probabilities, path))
         if names.BALD in self.wanted:
@@ -134,7 +135,7 @@ class _ModelScorer:
     def _bald(self, batch: Batch, first: int) -> NDArray[np.float64]:
         """Return (B,): the mutual information between tags and dropout masks. Source: Gal et al. 2017."""
         mean, spread = torch.zeros(()), torch.zeros(())
-        bare = Batch(batch.input_ids, batch.attention_mask, batch.positions, batch.mask, batch.tags)
+        bare = batch.bare()
         self.model.train()
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(self.seed + first)

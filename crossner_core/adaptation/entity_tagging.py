@@ -20,7 +20,7 @@ from crossner_core.adaptation.pretraining_job import PretrainJob, PretrainTask
 from crossner_core.adaptation.texts import PretrainText
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.loading import load_encoder
-from crossner_core.encoders.windows import IGNORED, Batch
+from crossner_core.encoders.windows import Batch
 from crossner_core.errors import BadInput
 from crossner_core.evaluation.scores import score_tags
 from crossner_core.models.heads import head_tags
@@ -110,7 +110,7 @@ class EntityTaggingTask(PretrainTask):
         for rows in np.array_split(chosen, min(parts, len(chosen))):
             windows, tags = self.train.read(rows.tolist())
             made = self.predictor.encoder.collate(windows, tags).to(self.model.head.weight.device)
-            made_of.append((made, int((made.tags != IGNORED).sum())))
+            made_of.append((made, int(made.sizes.known.sum())))
         total = sum(scored for _, scored in made_of)
         subwords = int(self.train.lengths[chosen].sum())
         return Work([Part(made, scored / total) for made, scored in made_of], subwords)

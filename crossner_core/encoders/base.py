@@ -166,8 +166,14 @@ def kind_in(folder: Path) -> type[Encoder]:
 
 
 def vectors(model: Any, batch: Batch) -> Tensor:
-    """Return the vectors (B, L, H) of an encoder's module."""
-    return model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
+    """Return the vectors (B, L, H) of an encoder's module.
+
+    A transformer gets no mask where the host knows that nothing is padded: it would drop the mask itself, but only
+    after waiting for the GPU to look at it.
+    """
+    whole = batch.host is not None and not batch.host.padded and hasattr(model, "config")
+    mask = None if whole else batch.attention_mask
+    return model(input_ids=batch.input_ids, attention_mask=mask).last_hidden_state
 
 
 def _stated(folder: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 IGNORED = -100
+PINNED = False
+"""Whether batches go to a GPU from page-locked memory, without the host waiting for each copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,20 @@ class Window:
     end: int
     input_ids: tuple[Any, ...]  # what the encoder reads; for subwords, one number each
     positions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What the host knows of a batch without waiting for a GPU; tensors are on the CPU."""
+
+    lengths: Tensor  # (B,) scored tokens of each window
+    known: Tensor  # (B,) those of them with a known tag
+    padded: bool  # whether a window is shorter than the longest
+
+    @property
+    def complete(self) -> bool:
+        """Whether all tags are known."""
+        return torch.equal(self.lengths, self.known)
 
 
 @dataclass(slots=True)
@@ -40,6 +56,25 @@ class Batch:
     # For decoding only. None: each window is a sentence.
     before: Tensor | None = None  # (B,) index of the tag chosen for the token before each window
     goes_on: Tensor | None = None  # (B,) True where the sentence continues after the window
+    # As collated; None for a batch made otherwise. `dataclasses.replace` drops it: the sizes may be others then.
+    host: Sizes | None = field(default=None, init=False)
+
+    @property
+    def sizes(self) -> Sizes:
+        """The batch's sizes; the host waits for the device once if the batch was not collated."""
+        if self.host is None:
+            counts = torch.stack((self.mask.sum(1), (self.tags != IGNORED).sum(1), self.attention_mask.sum(1))).cpu()
+            self.host = Sizes(counts[0], counts[1], bool((counts[2] < self.attention_mask.shape[1]).any()))
+        return self.host
+
+    def bare(self) -> Batch:
+        """Return the batch without cached `hidden` and without what concerns its loss or decoding alone."""
+        return Batch(self.input_ids, self.attention_mask, self.positions, self.mask, self.tags).with_host(self.host)
+
+    def with_host(self, host: Sizes | None) -> Batch:
+        """Return this batch, of these sizes."""
+        self.host = host
+        return self
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch on another device, without cached `hidden`."""
@@ -47,15 +82,22 @@ class Batch:
         goes_on = None if self.goes_on is None else self.goes_on.to(device)
         foreign = None if self.foreign is None else self.foreign.to(device)
         return Batch(
-            self.input_ids.to(device),
-            self.attention_mask.to(device),
-            self.positions.to(device),
-            self.mask.to(device),
-            self.tags.to(device),
+            sent(self.input_ids, device),
+            sent(self.attention_mask, device),
+            sent(self.positions, device),
+            sent(self.mask, device),
+            sent(self.tags, device),
             foreign=foreign,
             before=before,
             goes_on=goes_on,
-        )
+        ).with_host(self.host)
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor on a device; see PINNED."""
+    if PINNED and torch.device(device).type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 def collate(windows: Sequence[Window], pad_id: int, tags: Sequence[Sequence[int]] | None = None) -> Batch:
@@ -74,7 +116,9 @@ def collate(windows: Sequence[Window], pad_id: int, tags: Sequence[Sequence[int]
         mask[row, : len(window.positions)] = True
         if tags is not None:
             known[row, : len(window.positions)] = tags[window.sentence][window.start : window.end]
-    return Batch(*(torch.from_numpy(array) for array in (input_ids, attention, positions, mask, known)))
+    sizes = Sizes(torch.from_numpy(mask.sum(1)), torch.from_numpy((known != IGNORED).sum(1)), not bool(attention.all()))
+    tensors = (torch.from_numpy(array) for array in (input_ids, attention, positions, mask, known))
+    return Batch(*tensors).with_host(sizes)
 
 
 def cut(

@@ -36,10 +36,14 @@ class Prefixes:
     pairs: Tensor  # (P,) index into B·W·W of (sentence, token that the prefix precedes, tag that is read)
 
 
-def prefixes(mask: Tensor) -> Prefixes:
-    """Lay out the prefixes that precede the tokens of a mask (B, W), excluding those of first tokens (no tags)."""
+def prefixes(mask: Tensor, lengths: Tensor | None = None) -> Prefixes:
+    """Lay out the prefixes that precede the tokens of a mask (B, W), excluding those of first tokens (no tags).
+
+    `lengths` (B,) are its rows' tokens, on the CPU; without them the host waits for the mask.
+    """
     width = mask.shape[1]
-    tail = mask[:, 1:].cpu()  # (B, W - 1)
+    counts = mask.sum(1).cpu() if lengths is None else lengths
+    tail = torch.arange(1, width) < counts.unsqueeze(1)  # (B, W - 1)
     rows, lengths = tail.nonzero(as_tuple=True)  # (R,) both
     lengths = lengths + 1
     lengths, order = lengths.sort(descending=True, stable=True)

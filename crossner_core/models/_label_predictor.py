@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from crossner_core.models._label_history import prefix_states, prefixes, step_scores, step_sums
+from crossner_core.models._recurrent import with_backward
 from crossner_core.models.dropout import Dropout
 
 # CHUNK: tags that the backward LSTM reads at once in decoding, before it compares its state with the previous prefix's.
@@ -23,6 +24,7 @@ class Vectors:
     mask: Tensor  # (B, W) True where there is a token
     sentence: Tensor  # (B, M, H) the tokens again, or all subwords
     sentence_mask: Tensor  # (B, M)
+    lengths: Tensor | None = None  # (B,) the tokens of each sentence, on the CPU, where the host knows them
 
     def rows(self, chosen: Tensor | slice) -> Vectors:
         """Return some of the sentences, by index."""
@@ -75,6 +77,10 @@ class LabelPredictor(nn.Module):
 
     def forward(self, vectors: Vectors, history: Tensor) -> Tensor:
         """Return scores (B, W, K) of every token given the tags (B, W) before it; no token sees its own tag."""
+        with with_backward(self):
+            return self._forward(vectors, history)
+
+    def _forward(self, vectors: Vectors, history: Tensor) -> Tensor:
         found, parts = None, [vectors.tokens]
         if self.background or self.context:
             labels = self.label_vectors()  # (K + 1, d2)
@@ -89,7 +95,7 @@ class LabelPredictor(nn.Module):
             parts.append(found)
         if self.context:
             query = self._label_query(vectors.tokens, found)  # (B, W, 2 d2)
-            parts.append(self._context(query, labels, ahead, history, vectors.mask))  # (B, W, 2 d2)
+            parts.append(self._context(query, labels, ahead, history, vectors.mask, vectors.lengths))  # (B, W, 2 d2)
         return self._scores(parts)
 
     def greedy(
@@ -148,7 +154,9 @@ class LabelPredictor(nn.Module):
         """Return the tokens' queries to the preceding tags, (B, V, 2 d2). Source: LANER eq. 7."""
         return self.context_scale * self.to_labels(tokens if found is None else torch.cat([tokens, found], -1))
 
-    def _context(self, query: Tensor, labels: Tensor, ahead: Tensor, history: Tensor, mask: Tensor) -> Tensor:
+    def _context(
+        self, query: Tensor, labels: Tensor, ahead: Tensor, history: Tensor, mask: Tensor, lengths: Tensor | None
+    ) -> Tensor:
         """Attend from every token to the states of its preceding tags: (B, W, 2 d2). Source: LANER eq. 3 and 8."""
         rows, width, size = ahead.shape
         begin = self.begin.expand(rows, 1, -1)  # (B, 1, 2 d2)
@@ -157,7 +165,7 @@ class LabelPredictor(nn.Module):
         if not self.bilstm:
             weights = (query @ ahead.transpose(1, 2)).masked_fill(later, float("-inf")).softmax(-1)  # (B, W, W)
             return torch.cat([begin, (weights @ ahead)[:, 1:]], 1)
-        there = prefixes(mask)
+        there = prefixes(mask, lengths)
         if not there.sizes:
             return begin.expand(-1, width, -1)
         behind = prefix_states(self.backwards, labels, history.flatten()[there.tags], there.sizes)  # (P, d2)

@@ -114,7 +114,8 @@ class ReadsTypes(TokenTagger):
             return batch, None
         left_out = torch.cat([kept.new_zeros(1), (~kept).repeat_interleave(2)])  # (K,)
         foreign = left_out.expand(len(batch.tags), -1)
-        return replace(batch, foreign=foreign if batch.foreign is None else batch.foreign | foreign), kept
+        foreign = foreign if batch.foreign is None else batch.foreign | foreign
+        return replace(batch, foreign=foreign).with_host(batch.host), kept
 
     def _taking_part(self, batch: Batch) -> Tensor | None:
         """Return which types (T,) the loss of a batch compares: those it mentions and some others; None for all."""

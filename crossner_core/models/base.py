@@ -65,7 +65,7 @@ class TokenTagger(nn.Module):
         path, scores = self.decode_tags(batch, allowed)  # (B, W), (B, W, A)
         log_probs = (scores / self.temperature).log_softmax(-1)  # (B, W, A)
         chosen = log_probs.gather(2, path.unsqueeze(2)).squeeze(2).exp()  # (B, W)
-        lengths = batch.mask.sum(1).tolist()
+        lengths = batch.sizes.lengths.tolist()
         rows = zip(path.tolist(), chosen.tolist(), lengths, strict=True)
         return [Decoded(tags[:n], probabilities[:n]) for tags, probabilities, n in rows]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.windows import Batch
+from crossner_core.models._recurrent import with_backward
 from crossner_core.models.base import TokenTagger
 from crossner_core.models.crf import Crf
 from crossner_core.models.registry import register
@@ -47,7 +47,7 @@ class BilstmCrf(Crf):
 
         With `lstm_private` those of the second BiLSTM follow (B, W, 4 · lstm_size), or of `private` in its place.
         """
-        vectors, sizes = self.dropout(self.token_vectors(batch)), batch.mask.sum(1)
+        vectors, sizes = self.dropout(self.token_vectors(batch)), batch.sizes.lengths
         if self.private is None:
             return run_lstm(self.lstm, vectors, sizes)
         own = self.private if private is None else private
@@ -72,9 +72,7 @@ def run_lstm(lstm: nn.LSTM, vectors: Tensor, sizes: Tensor) -> Tensor:
     The others have zeros.
     """
     packed = pack_padded_sequence(vectors, sizes.cpu(), batch_first=True, enforce_sorted=False)
-    # cuDNN cannot go back through an LSTM in evaluation mode, which objectives may ask for.
-    refused = not lstm.training and torch.is_grad_enabled()
-    with torch.backends.cudnn.flags(enabled=False) if refused else nullcontext():
+    with with_backward(lstm):
         states, _ = lstm(packed)
     padded, _ = pad_packed_sequence(states, batch_first=True, total_length=vectors.shape[1])
     return padded

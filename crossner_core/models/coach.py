@@ -171,9 +171,8 @@ def _steps(batch: Batch) -> Batch:
     if foreign is not None:
         none = foreign[:, 1:].all(1)
         foreign = torch.stack((torch.zeros_like(none), none, none), 1)
-    return replace(
-        batch, tags=_step_of(batch.tags), foreign=foreign, before=None if before is None else _step_of(before)
-    )
+    before = None if before is None else _step_of(before)
+    return replace(batch, tags=_step_of(batch.tags), foreign=foreign, before=before).with_host(batch.host)
 
 
 def _continued(scores: Tensor, spans: Spans, path: Tensor, before: Tensor) -> Tensor:

@@ -97,7 +97,7 @@ def path_loss(scores: Tensor, batch: Batch, chain: Chain) -> Tensor:
     """
     scores = without_foreign(scores, batch)
     known = batch.tags != IGNORED  # (B, W)
-    if bool((known == batch.mask).all()):
+    if batch.sizes.complete:
         gold = path_score(scores, batch.mask, chain, batch.tags.clamp(min=0))  # (B,)
     else:  # sum over all tags where the tag is unknown
         others = torch.ones_like(scores, dtype=torch.bool).scatter(2, batch.tags.clamp(min=0).unsqueeze(2), False)

@@ -81,11 +81,11 @@ class LabelAware(TokenTagger):
         return super().copy_shared_tags(other, parents)
 
     def _vectors(self, batch: Batch) -> Vectors:
-        batch = replace(batch, hidden=self.hidden(batch))
+        batch = replace(batch, hidden=self.hidden(batch)).with_host(batch.host)
         tokens = self.token_vectors(batch)  # (B, W, H)
         if self.options.label_background_over == "tokens" or batch.hidden is None:
-            return Vectors(tokens, batch.mask, tokens, batch.mask)
-        return Vectors(tokens, batch.mask, batch.hidden, batch.attention_mask.bool())
+            return Vectors(tokens, batch.mask, tokens, batch.mask, batch.sizes.lengths)
+        return Vectors(tokens, batch.mask, batch.hidden, batch.attention_mask.bool(), batch.sizes.lengths)
 
     def _greedy(self, vectors: Vectors, allowed: int | None, before: Tensor | None = None) -> tuple[Tensor, Tensor]:
         device = vectors.tokens.device
@@ -107,7 +107,7 @@ class LabelAware(TokenTagger):
             return gold.clamp(min=0)
         unknown = batch.mask & (gold == IGNORED)  # (B, W)
         history = gold.clamp(min=0)
-        if bool(unknown.any()):
+        if not batch.sizes.complete:
             history = torch.where(unknown, self._own(vectors, None), history)
         if not self.training:
             return history

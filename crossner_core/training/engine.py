@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from crossner_core.evaluation.scores import Scores
 from crossner_core.training.checkpoint import on_cpu, optimizer_tensors, prefixed, restore_optimizer, within
-from crossner_core.training.machine import RunRandom
+from crossner_core.training.machine import RunRandom, deterministic
 from crossner_core.training.processes import ALONE, LEAVE, SCORE, STEP, Processes, present
 
 _LAYER = re.compile(r"^encoder\.(?:.*\.)?layers?\.(\d+)\.")
@@ -69,6 +69,21 @@ def rate_factor(step: int, total: int, warmup_share: float, schedule: str = "lin
     if schedule == "constant":
         return 1.0
     return max(total - step, 1) / max(total - warmup, 1)
+
+
+def _read(scalars: Sequence[Tensor]) -> list[float]:
+    """Return the values of scalars, for which the host waits for the device once."""
+    return torch.stack([each.double().to(scalars[0].device) for each in scalars]).tolist() if scalars else []
+
+
+def _total(losses: Sequence[float]) -> float:
+    """Return the sum of losses up to the first that is not finite."""
+    total = 0.0
+    for loss in losses:
+        total += loss
+        if not math.isfinite(total):
+            break
+    return total
 
 
 def _layer(name: str) -> int:
@@ -166,6 +181,8 @@ class Task(Protocol):
     """Whether a batch may be cut into parts, for memory or for other processes."""
     measure_first: bool = False
     """Whether the model is measured before it is trained as a whole."""
+    deterministic: bool = False
+    """Whether steps and measures use algorithms alone that give the same numbers each time."""
     first_counts: bool = False
     """Whether the first measure can be the best."""
 
@@ -346,18 +363,26 @@ class TaskRun(Generic[T]):
 
     def learn(self, step: int, seed: int) -> float:
         """Do one optimizer step, unless loss or gradient is not finite; return the loss of the whole batch."""
+        with deterministic(self.task.deterministic):
+            return self._learn(step, seed)
+
+    def _learn(self, step: int, seed: int) -> float:
         self._set_rate(step)
         self.model.train()
         work = self.task.work(step, self.parts)
-        loss = self.processes.all_reduce(self.model.parameters(), self._gradients(work, seed))
-        if math.isfinite(loss):
-            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.plan.clip_norm)
-            if bool(torch.isfinite(norm)):
-                self.optimizer.step()
-                self.task.after_step()
-                self.progress.tokens += work.tokens
-            else:
-                loss = float("nan")
+        losses = self._gradients(work, seed)
+        shared = self.processes.size > 1
+        whole = self.processes.all_reduce(self.model.parameters(), _total(_read(losses))) if shared else 0.0
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.plan.clip_norm)
+        # Read together: with one process, all that the host waits for in a step, but for what the model's loss needs.
+        *values, length = _read([norm] if shared else [*losses, norm])
+        loss = whole if shared else _total(values)
+        if math.isfinite(loss) and math.isfinite(length):
+            self.optimizer.step()
+            self.task.after_step()
+            self.progress.tokens += work.tokens
+        elif math.isfinite(loss):
+            loss = float("nan")
         self.optimizer.zero_grad(set_to_none=True)
         return loss
 
@@ -366,21 +391,19 @@ class TaskRun(Generic[T]):
         """The number of parts a batch is cut into: those of one process times the processes."""
         return self.plan.accumulate * self.processes.size if self.task.in_parts else 1
 
-    def _gradients(self, work: Work, seed: int) -> float:
-        """Sum the gradients of this process's parts; return their sum of the loss.
+    def _gradients(self, work: Work, seed: int) -> list[Tensor]:
+        """Sum the gradients of this process's parts; return their losses, which are on the device still.
 
         Each part draws dropout from its own seed: the same whichever process computes it.
         """
-        total, accumulate = 0.0, self.plan.accumulate if self.task.in_parts else 1
+        losses, accumulate = [], self.plan.accumulate if self.task.in_parts else 1
         first = self.processes.rank * accumulate
         for number in range(first, min(first + accumulate, len(work.parts))):
             with self.random.active() if self.parts == 1 else self.random.seeded((seed + number) % 2**62):
                 loss = self.task.loss(work.parts[number])
-            total += float(loss.item())
-            if not math.isfinite(total):
-                break
+            losses.append(loss.detach())
             loss.backward()
-        return total
+        return losses
 
     def _set_rate(self, step: int) -> None:
         """Set the rates of a step; while only the head is trained, the encoder gets no gradients."""
@@ -396,7 +419,7 @@ class TaskRun(Generic[T]):
         began, training = time.perf_counter(), self.model.training
         self.processes.broadcast(SCORE)
         self.model.eval()
-        with torch.inference_mode():
+        with torch.inference_mode(), deterministic(self.task.deterministic):
             evaluation = self.task.evaluate(
                 self.processes.gather(self.task.answers(self.processes.rank, self.processes.size))
             )
@@ -459,7 +482,7 @@ class SharedRun:
                 run.learn(order[1], order[2])
             elif order[0] == SCORE:
                 run.model.eval()
-                with torch.inference_mode():
+                with torch.inference_mode(), deterministic(run.task.deterministic):
                     here.gather(run.task.answers(here.rank, here.size))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 from collections.abc import Iterator
@@ -82,6 +83,27 @@ def has_native_bf16() -> bool:
     """Return whether this CPU has bf16 dot products; without them autocast is slower than single precision."""
     capabilities = torch.cpu.get_capabilities()
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16") or capabilities.get("bf16"))
+
+
+def fix_workspace() -> None:
+    """Let cuBLAS add in the same order each time; to be called before the process first multiplies on a GPU."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+@contextmanager
+def deterministic(wanted: bool) -> Iterator[None]:
+    """Compute inside the block, if wanted, with algorithms alone that give the same numbers each time.
+
+    On a GPU PyTorch otherwise adds some gradients (of embeddings, gathers and scatters) in whatever order they come.
+    An operation without such an algorithm raises RuntimeError.
+    """
+    before, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    if wanted:
+        torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warns)
 
 
 class RunRandom:

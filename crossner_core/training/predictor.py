@@ -112,9 +112,10 @@ class Predictor:
 
         def answer(batch: Batch) -> list[TagScores]:
             path, scores = self.model.decode_tags(batch, allowed)  # (B, W), (B, W, A)
+            paths, values = path.cpu().numpy(), scores.double().cpu().numpy()
             return [
-                TagScores(path[row, :size].cpu().numpy(), scores[row, :size].double().cpu().numpy())
-                for row, size in enumerate(batch.mask.sum(1).tolist())
+                TagScores(paths[row, :size].copy(), values[row, :size].copy())
+                for row, size in enumerate(batch.sizes.lengths.tolist())
             ]
 
         answers = self._in_order(windows, batch_size, answer, lambda scored: int(scored.path[-1]))

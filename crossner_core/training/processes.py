@@ -126,7 +126,11 @@ def run_together(command: Callable[[], int]) -> int:
         return 2
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return command()
-    here = _join()
+    try:
+        here = _join()
+    except InvalidConfig as error:
+        print(error, file=sys.stderr)
+        return 2
     try:
         if here.rank > 0:
             # The launcher signals all processes. Rank 0 saves and then ends the others.
@@ -160,7 +164,14 @@ def _join() -> Processes:
 
     backend = "cpu:gloo"
     if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+        rank, cards = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+        if (size := max(rank + 1, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))) > cards:
+            raise InvalidConfig(
+                f"{size} processes were launched on this machine, which has {cards} GPU{'s' if cards > 1 else ''}: "
+                f"each needs its own, as NCCL refuses two on one. Launch {cards}, or set CUDA_VISIBLE_DEVICES to "
+                "nothing to compute on CPUs."
+            )
+        torch.cuda.set_device(rank)
         backend = "cpu:gloo,cuda:nccl"
     distributed.init_process_group(backend, timeout=PATIENCE)
     _present = Processes(distributed.get_rank(), distributed.get_world_size())

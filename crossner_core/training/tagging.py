@@ -23,6 +23,8 @@ from crossner_core.training.predictor import Predictor, build_model
 from crossner_core.training.recipe import Recipe, source_recipe
 from crossner_core.training.stage import Objective, Stage
 
+COMPILED = False
+"""Whether torch.compile makes the encoder's kernels when a stage begins."""
 Answers = list[tuple[tuple[str, ...], tuple[float, ...]]]
 
 
@@ -51,6 +53,7 @@ class TaggerTask(Task):
             self.model.objective_parts = self.objective.parts.to(self.device)
         self.measure_first = self.first_counts = stage.measure_first and bool(stage.dev)
         self.keep_last = stage.keep_last
+        self.deterministic = recipe.deterministic
         # An objective may compare all of a batch's sentences: its batches are never cut into parts.
         self.in_parts = self.objective is None
         self.windows = predictor.encoder.windows([item.sentence for item in stage.train])
@@ -215,6 +218,8 @@ def begin_stage(
     model.use_bf16 = use_bf16(recipe.precision, random.device)
     if recipe.recompute:
         encoder.recompute()
+    if COMPILED:
+        encoder.model.compile(dynamic=True)
     if former is not None and not stage.fresh:
         model.copy_shared_tags(former, parents)
     length = min(recipe.max_length, encoder.max_length)

@@ -67,6 +67,7 @@ _LATER_OF_RECIPES = (
         "source_types": "",
         "source_temperature": 1.0,
         "source_head": "source",
+        "deterministic": False,
     }
     | {"lstm_private": False}
     | {field.name: field.default for options in (LaDtlOptions, DatnetOptions) for field in dataclasses.fields(options)}

@@ -66,7 +66,7 @@ def adversarial_loss(model: TokenTagger, batches: Sequence[Batch], size: float, 
     try:
         total, count = torch.zeros((), device=batches[0].mask.device), 0
         for batch in batches:
-            total, count = total + _divergence(model, batch, size, rng), count + int(batch.mask.sum())
+            total, count = total + _divergence(model, batch, size, rng), count + int(batch.sizes.lengths.sum())
         return total / max(count, 1)
     finally:
         model.train(training)
@@ -74,7 +74,7 @@ def adversarial_loss(model: TokenTagger, batches: Sequence[Batch], size: float, 
 
 
 def _divergence(model: TokenTagger, batch: Batch, size: float, rng: np.random.Generator) -> Tensor:
-    plain = Batch(batch.input_ids, batch.attention_mask, batch.positions, batch.mask, batch.tags)
+    plain = batch.bare()
     with torch.no_grad():
         table = model.encoder.get_input_embeddings().weight
         length = table[plain.input_ids].norm(dim=-1)[plain.attention_mask.bool()].mean()
@@ -202,7 +202,7 @@ class PdalnObjective:
         total, count = torch.zeros((), device=batches[0].mask.device), 0
         for batch in batches:
             with torch.no_grad():
-                soft = self.teacher.tag_log_probabilities(_bare(batch)).exp()  # (B, W, K)
+                soft = self.teacher.tag_log_probabilities(batch.bare()).exp()  # (B, W, K)
             losses = -(soft * model.tag_log_probabilities(batch)).sum(-1)  # (B, W)
             counted = batch.mask
             if self.recipe.pdaln_distil_tokens == "entities":
@@ -224,14 +224,9 @@ def entity_tokens(batch: Batch, soft: Tensor, outside: int) -> Tensor:
 
 def _mean_loss(model: TokenTagger, batches: Sequence[Batch]) -> Tensor:
     """Return the model's own loss, averaged over the known-tag tokens of all batches."""
-    counts = [int((batch.tags != IGNORED).sum()) for batch in batches]
+    counts = [int(batch.sizes.known.sum()) for batch in batches]
     losses = [model.loss(batch) * count for batch, count in zip(batches, counts, strict=True)]
     return torch.stack(losses).sum() / max(sum(counts), 1)
-
-
-def _bare(batch: Batch) -> Batch:
-    """Return the batch without vectors cached by another model."""
-    return Batch(batch.input_ids, batch.attention_mask, batch.positions, batch.mask, batch.tags)
 
 
 def _take_over(model: TokenTagger, parts: nn.Module, former: TokenTagger) -> None:

@@ -1,0 +1,1 @@
+"""What can be checked of a GPU without one."""

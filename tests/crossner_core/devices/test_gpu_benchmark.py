@@ -1,0 +1,89 @@
+"""The benchmark of a GPU, as far as a CPU can run it, and the switches that it measures."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from benchmarks.gpu import __main__ as command
+from benchmarks.gpu import speed
+from crossner_core.encoders import windows
+from crossner_core.experiments.corpora import Corpus
+from crossner_core.training import tagging
+from crossner_core.training.loop import train
+from tests.crossner_core.devices.claimed_device import claimed_gpu
+from tests.crossner_core.devices.runs import recipe_of, run, small_data
+from tests.support.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
+
+
+def test_benchmark_measures_nothing_where_there_is_no_gpu(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["gpu", "--data", str(tmp_path), "--report", str(tmp_path)])
+    assert command.main() == 2
+    assert "nothing is measured" in capsys.readouterr().out and not list(tmp_path.iterdir())
+
+
+def test_benchmark_writes_its_lines_as_a_section(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(command, "measured", lambda _: iter(["a card", "- 3 tokens/s"]))
+    monkeypatch.setattr(sys, "argv", ["gpu", "--data", str(tmp_path), "--report", str(tmp_path)])
+    with claimed_gpu():
+        assert command.main() == 0
+    page = (tmp_path / "training.md").read_text()
+    assert "<!-- begin gpu -->" in page and "- 3 tokens/s" in page and str(tmp_path) not in page
+
+
+@pytest.mark.parametrize("switch", ["usual", "pinned", "deterministic"])
+def test_speed_of_a_switch_is_that_of_the_run(switch: str) -> None:
+    corpus = Corpus("own", TYPES, {}, train=own_sentences(6), dev=own_sentences(3), test=own_sentences(3))
+    line = speed.timed(tiny_recipe(max_epochs=1), corpus, tiny_encoder(), switch, peak=100)
+    assert "tokens/s" in line and "% of the peak" in line and "dev F1" in line
+    assert not windows.PINNED and not torch.are_deterministic_algorithms_enabled()
+
+
+def test_peak_is_that_of_the_longest_name() -> None:
+    assert speed.peak_of("NVIDIA H100 PCIe") == 756 and speed.peak_of("NVIDIA H100 80GB HBM3") == 989
+    assert speed.peak_of("an unknown card") is None
+
+
+def test_pinned_batches_are_sent_without_waiting_and_train_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[bool] = []
+    with claimed_gpu():
+        plain = run(recipe_of(max_epochs=2), tmp_path / "plain")
+        moved = Tensor.to
+
+        def to(tensor: Tensor, *args: object, **kwargs: object) -> Tensor:
+            sent.append(bool(kwargs.get("non_blocking")))
+            return moved(tensor, *args, **kwargs)  # type: ignore[call-overload, no-any-return]
+
+        monkeypatch.setattr(Tensor, "to", to)
+        monkeypatch.setattr(windows, "PINNED", True)
+        pinned = run(recipe_of(max_epochs=2), tmp_path / "pinned")
+        monkeypatch.undo()
+    assert sum(sent) >= 5 * plain.steps and pinned.history == plain.history
+    assert len(small_data().train) > 4  # several batches
+
+
+@pytest.mark.slow
+def test_compiled_encoder_learns_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traced as for torch.compile, but run by PyTorch's own kernels: making others takes minutes on a CPU."""
+    compiled, real = [], torch.nn.Module.compile
+
+    def traced(module: torch.nn.Module, **options: object) -> None:
+        compiled.append(module)
+        real(module, backend="eager", **options)
+
+    recipe = tiny_recipe(max_epochs=2, dropout=0.0)
+    *_, plain = train(recipe, small_data(), checkpoint_dir=tmp_path / "plain", encoder=tiny_encoder(dropout=0.0))
+    monkeypatch.setattr(tagging, "COMPILED", True)
+    monkeypatch.setattr(torch.nn.Module, "compile", traced)
+    *_, made = train(recipe, small_data(), checkpoint_dir=tmp_path / "made", encoder=tiny_encoder(dropout=0.0))
+    assert len(compiled) == 1 and plain.result is not None and made.result is not None
+    losses = [[record.loss for record in result.history] for result in (plain.result, made.result)]
+    assert losses[1] == pytest.approx(losses[0], abs=1e-5)

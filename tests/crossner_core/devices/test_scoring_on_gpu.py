@@ -1,0 +1,91 @@
+"""Pre-training and the signals of acquisition on a claimed GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from crossner_core.acquisition import signals
+from crossner_core.acquisition.scoring import embedding_parts, model_parts
+from crossner_core.adaptation.dapt import run_dapt
+from crossner_core.adaptation.entity_tagging import run_entity_tagging
+from crossner_core.adaptation.pretraining import PretrainEvent
+from crossner_core.adaptation.texts import PretrainText
+from crossner_core.models.registry import architecture_ids
+from crossner_core.options.dapt import DaptOptions
+from crossner_core.options.entity_tagging import TaggingPretrainOptions
+from crossner_core.training.predictor import Predictor, build_model
+from tests.crossner_core.devices.claimed_device import claimed_gpu
+from tests.support.encoders import QUICK
+from tests.support.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
+
+ON_GPU = {**QUICK, "device": "cuda", "epochs": 1, "head_first_steps": 2}
+ITEMS = own_sentences(12)
+SIGNALS = (signals.ENTROPY, signals.MARGIN, signals.EXPECTED, signals.BALD, signals.GRADIENT, signals.TAGS)
+
+
+def dapt(folder: Path, should_stop: Callable[[], bool]) -> list[PretrainEvent]:
+    documents = [item.sentence.words for item in own_sentences(40)]
+    text = PretrainText(lambda: iter(documents), lambda: iter(documents[:8]))
+    options = DaptOptions.from_dict({**ON_GPU, "block_size": 24, "masking": "span"})
+    made = run_dapt(
+        options, text, out=folder / "out", work=folder / "work", encoder=tiny_encoder(), should_stop=should_stop
+    )
+    return list(made)
+
+
+def entity_tagging(folder: Path, should_stop: Callable[[], bool]) -> list[PretrainEvent]:
+    text = PretrainText(lambda: iter(own_sentences(40)), lambda: iter(own_sentences(8, offset=60)), TYPES)
+    options = TaggingPretrainOptions.from_dict(ON_GPU)
+    made = run_entity_tagging(
+        options, text, out=folder / "out", work=folder / "work", encoder=tiny_encoder(), should_stop=should_stop
+    )
+    return list(made)
+
+
+@pytest.mark.parametrize("pretrain", [dapt, entity_tagging])
+def test_pre_training_resumed_on_a_gpu_equals_uninterrupted(tmp_path: Path, pretrain: Callable[..., object]) -> None:
+    with claimed_gpu():
+        (*_, whole) = pretrain(tmp_path / "whole", lambda: False)
+        calls = count(1)
+        (*_, stopped) = pretrain(tmp_path / "parts", lambda: next(calls) == 5)
+        torch.cuda.manual_seed(99)
+        (*_, resumed) = pretrain(tmp_path / "parts", lambda: False)
+    assert stopped.outcome == "stopped" and whole.result is not None and resumed.result is not None
+    assert resumed.result.history == whole.result.history
+    assert resumed.result.provenance["fingerprint"] == whole.result.provenance["fingerprint"]
+
+
+@pytest.mark.parametrize("architecture", architecture_ids())
+def test_signals_of_a_model_on_a_gpu_are_those_on_the_cpu(architecture: str) -> None:
+    sentences = [item.sentence for item in ITEMS]
+    encoder = tiny_encoder()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        model = build_model(tiny_recipe(architecture=architecture, label_size=8, lstm_size=8), encoder, TYPES).eval()
+    predictor = Predictor(model, encoder, TYPES, max_length=64, meta={})
+    (here,) = model_parts(predictor, sentences, SIGNALS)
+    with claimed_gpu():
+        model.to("cuda")
+        (away,) = model_parts(predictor, sentences, SIGNALS)
+    assert here.signals.keys() == away.signals.keys()
+    for name in here.signals.keys() - {signals.BALD, signals.TAGS}:  # dropout draws other numbers there
+        # LANER's LSTM is PyTorch's own on a GPU and ours on a CPU: they differ in the last digits.
+        assert np.allclose(here.signals[name], away.signals[name], rtol=1e-4, atol=1e-5), name
+    assert (away.signals[signals.BALD] > 0).all()
+    tags = zip(here.signals[signals.TAGS], away.signals[signals.TAGS], strict=True)
+    assert all(np.array_equal(mine, other) for mine, other in tags)
+
+
+def test_embeddings_of_a_gpu_are_those_of_the_cpu() -> None:
+    sentences, encoder = [item.sentence for item in ITEMS], tiny_encoder()
+    (here,) = embedding_parts(encoder, sentences)
+    with claimed_gpu():
+        encoder.model.to("cuda")
+        (away,) = embedding_parts(encoder, sentences)
+    assert np.array_equal(here.signals[signals.EMBEDDING], away.signals[signals.EMBEDDING])

@@ -1,0 +1,86 @@
+"""Training on a claimed GPU: every architecture in every setting, stopped and resumed, and the tagger it leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from crossner_core.models.registry import architecture_ids
+from crossner_core.training.predictor import load_tagger
+from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.registry import setting_ids
+from tests.crossner_core.devices.claimed_device import ClaimedGpu, claimed_gpu, whole_on_gpu
+from tests.crossner_core.devices.runs import recipe_of, run, run_in_parts, small_data
+
+PAIRS = {
+    f"{architecture}-{setting}": {"architecture": architecture, "setting": setting}
+    for architecture in architecture_ids()
+    for setting in setting_ids()
+}
+# Virtual adversarial training goes back through a model in evaluation mode.
+VAT = {
+    f"{architecture}-vat": {"architecture": architecture, "setting": "pdaln", "pdaln_student": "vat"}
+    for architecture in architecture_ids()
+}
+# Fields by which an architecture or setting computes otherwise, each a case of its own.
+VARIANTS: dict[str, dict[str, object]] = {
+    "label_aware-mixed": {"architecture": "label_aware", "label_history": "mixed", "label_noise": 0.1},
+    "type_aware-own-hard": {"architecture": "type_aware", "type_encoder": "own", "type_negatives": "hard"},
+    "type_label_aware-own-drawn": {
+        "architecture": "type_label_aware",
+        "type_encoder": "own",
+        "type_negatives": "drawn",
+    },
+    "crf-unknown": {"architecture": "crf", "setting": "joint", "source_unmarked": "unknown"},
+    "tagger-unknown": {"architecture": "tagger", "setting": "joint", "source_unmarked": "unknown"},
+    "tagger-parts-recomputed": {"architecture": "tagger", "accumulate": 2, "recompute": True},
+    "bilstm_crf-words-lstm": {"architecture": "bilstm_crf", "encoder": "words:size=8,chars=lstm"},
+    "bilstm_crf-words-cnn": {"architecture": "bilstm_crf", "encoder": "words:size=8,chars=cnn"},
+    "pdaln-median-unbiased": {
+        "setting": "pdaln",
+        "pdaln_bandwidths": "median",
+        "pdaln_estimator": "unbiased",
+        "pdaln_distil_tokens": "entities",
+    },
+    "pdaln-mean-teacher": {"setting": "pdaln", "pdaln_student": "mean_teacher"},
+}
+
+
+def check_tagger(gpu: ClaimedGpu, folder: Path) -> None:
+    """Let a tagger predict on the GPU what it predicts on the CPU."""
+    sentences = [item.sentence for item in small_data().test]
+    away, here = load_tagger(folder, device="cuda"), load_tagger(folder, device="cpu")
+    assert whole_on_gpu(gpu, away.model) and not whole_on_gpu(gpu, here.model)
+    assert away.predict_spans(sentences) == here.predict_spans(sentences)
+
+
+def check_resumed(recipe: Recipe, folder: Path) -> None:
+    """Train whole, and stopped and resumed, to the same end."""
+    with claimed_gpu() as gpu:
+        whole, parts = run(recipe, folder / "whole"), run_in_parts(recipe, folder / "parts")
+        check_tagger(gpu, folder / "parts")
+    assert (parts.history, parts.steps, parts.test) == (whole.history, whole.steps, whole.test)
+    mine, other = (load_tagger(folder / name, device="cpu").model.state_dict() for name in ("whole", "parts"))
+    assert all(torch.equal(mine[name], other[name]) for name in mine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", list((PAIRS | VAT).values()), ids=list(PAIRS | VAT))
+def test_architecture_in_setting_trains_and_resumes_on_a_gpu(tmp_path: Path, changes: dict[str, str]) -> None:
+    with claimed_gpu() as gpu:
+        result = run_in_parts(recipe_of(**changes), tmp_path)
+        check_tagger(gpu, tmp_path)
+    assert result.outcome in ("all_epochs", "early_stop") and result.test is not None
+
+
+@pytest.mark.parametrize("architecture", architecture_ids())
+def test_architecture_resumed_on_a_gpu_equals_uninterrupted(tmp_path: Path, architecture: str) -> None:
+    check_resumed(recipe_of(architecture=architecture, max_epochs=4), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", list(VARIANTS.values()), ids=list(VARIANTS))
+def test_variant_resumed_on_a_gpu_equals_uninterrupted(tmp_path: Path, changes: dict[str, object]) -> None:
+    check_resumed(recipe_of(**changes), tmp_path)

@@ -1,0 +1,64 @@
+"""How often a training step waits for the GPU: once to read loss and norm, and what a model's loss needs besides."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from crossner_core.encoders.loading import load_encoder
+from crossner_core.models.registry import architecture_ids
+from crossner_core.models.tagger import Tagger
+from crossner_core.training.data import TrainingData
+from crossner_core.training.settings.direct import target_stage
+from crossner_core.training.tagging import begin_stage
+from tests.crossner_core.devices.claimed_device import claimed_gpu
+from tests.crossner_core.devices.runs import recipe_of
+from tests.support.training_builders import TYPES, own_sentences, tiny_encoder
+
+READING = {"engine.py:_read tolist": 1}
+_PACKED = "bilstm_crf.py:run_lstm to"  # PyTorch puts the rows of a packed batch back in order on the CPU
+_SPANS = dict.fromkeys(("spans_of index", "spans_of nonzero", "type_scores _local_scalar_dense"), 1)
+OWN = {
+    "bilstm_crf": {_PACKED: 1},
+    "coach": {_PACKED: 3} | {f"coach.py:{place}": count for place, count in _SPANS.items()},  # how many spans there are
+}
+# transformers looks whether anything is masked.
+PADDING = {"base.py:vectors _local_scalar_dense": 1}
+STEPS = 3
+
+
+def waits_of(*, padded: bool = False, **changes: object) -> Counter[str]:
+    """Return where the host waits in each step after the first, of sentences of one length or of several."""
+    recipe = recipe_of(**changes)
+    pattern = own_sentences(40)
+    length = len(pattern[0].sentence.tokens)
+    items = tuple(item for item in pattern if padded or len(item.sentence.tokens) == length)[:4]
+    stage = target_stage(recipe, TrainingData(train=items, types=TYPES))
+    encoder = load_encoder(recipe.encoder) if recipe.encoder.startswith("words") else tiny_encoder()
+    with claimed_gpu() as gpu:
+        encoder.model.to("cuda")
+        run = begin_stage(recipe, stage, encoder)
+        run.learn(0, 0)
+        gpu.waits.clear()
+        for _ in range(STEPS):
+            run.learn(0, 0)
+        waits = gpu.waits
+    assert all(count % STEPS == 0 for count in waits.values())
+    return Counter({place: count // STEPS for place, count in waits.items()})
+
+
+@pytest.mark.parametrize("architecture", architecture_ids())
+def test_step_waits_for_the_gpu_once_and_where_its_loss_must(architecture: str) -> None:
+    assert waits_of(architecture=architecture) == READING | OWN.get(architecture, {})
+
+
+@pytest.mark.parametrize("architecture", architecture_ids())
+def test_step_of_a_padded_batch_waits_once_more(architecture: str) -> None:
+    assert waits_of(architecture=architecture, padded=True) == READING | PADDING | OWN.get(architecture, {})
+
+
+def test_wait_in_a_loss_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Tagger.loss
+    monkeypatch.setattr(Tagger, "loss", lambda self, batch: right(self, batch) * float(batch.mask.all()))
+    assert waits_of(architecture="tagger").total() == 2
