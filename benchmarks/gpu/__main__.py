@@ -84,7 +84,7 @@ def correct(options: argparse.Namespace) -> Iterator[str]:
         (architecture, id)
         for architecture in architecture_ids()
         for id in setting_ids()
-        if architecture in (setting(id).architectures or (architecture,))
+        if setting(id).trains(architecture)
     ]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.workers, mp_context=context) as pool:

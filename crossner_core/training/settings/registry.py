@@ -31,9 +31,13 @@ class Setting:
     together: bool = False
     architectures: tuple[str, ...] = ()
 
+    def trains(self, architecture: str) -> bool:
+        """Return whether it can train an architecture."""
+        return not self.architectures or architecture in self.architectures
+
     def check(self, architecture: str) -> None:
         """Raise InvalidConfig if it cannot train an architecture."""
-        if self.architectures and architecture not in self.architectures:
+        if not self.trains(architecture):
             raise InvalidConfig(
                 f"architecture is {architecture!r}, which the setting {self.id!r} cannot train; choose "
                 f"{' or '.join(self.architectures)}."

@@ -10,14 +10,15 @@ import torch
 from crossner_core.models.registry import architecture_ids
 from crossner_core.training.predictor import load_tagger
 from crossner_core.training.recipe import Recipe
-from crossner_core.training.settings.registry import setting_ids
+from crossner_core.training.settings.registry import setting, setting_ids
 from tests.crossner_core.devices.claimed_device import ClaimedGpu, claimed_gpu, whole_on_gpu
 from tests.crossner_core.devices.runs import recipe_of, run, run_in_parts, small_data
 
 PAIRS = {
-    f"{architecture}-{setting}": {"architecture": architecture, "setting": setting}
+    f"{architecture}-{id}": {"architecture": architecture, "setting": id}
     for architecture in architecture_ids()
-    for setting in setting_ids()
+    for id in setting_ids()
+    if setting(id).trains(architecture)
 }
 # Virtual adversarial training goes back through a model in evaluation mode.
 VAT = {
@@ -45,6 +46,8 @@ VARIANTS: dict[str, dict[str, object]] = {
         "pdaln_distil_tokens": "entities",
     },
     "pdaln-mean-teacher": {"setting": "pdaln", "pdaln_student": "mean_teacher"},
+    "datnet-private": {"architecture": "bilstm_crf", "setting": "datnet", "lstm_private": True},
+    "coach-templates": {"architecture": "coach", "template_weight": 1.0},
 }
 
 
