@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import sqlalchemy as sa
 
-from db.engine import Session, insert_new
+from db.engine import Session, in_turn, insert_new
 from db.tables import ApiReply, ApiToken, LoginAttempt, LoginSession, User
 from db.types import now
 
@@ -93,6 +93,11 @@ def add_attempt(session: Session, *, name: str, address: str) -> int:
 
 def attempt_succeeded(session: Session, *, attempt_id: int) -> None:
     session.execute(sa.update(LoginAttempt).where(LoginAttempt.id == attempt_id).values(succeeded=True))
+
+
+def count_in_turn(session: Session) -> None:
+    """Let others count attempts once this transaction has ended: parallel ones would not see each other's."""
+    in_turn(session, "login_attempt")
 
 
 def failures(

@@ -282,6 +282,12 @@ def insert_new(session: Session, table: type[Any], row: Mapping[str, Any], *, ke
     return session.execute(statement.returning(getattr(table, keys[0]))).first() is not None
 
 
+def in_turn(session: Session, what: str) -> None:
+    """Let one transaction at a time go on from here to its end, of those that name the same (in SQLite all do)."""
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(what))))
+
+
 def _insert(session: Session, table: type[Any]) -> Any:
     """Return an insert of the store's dialect, which says what happens where a key is there already."""
     make = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert

@@ -78,6 +78,7 @@ def _signed_in(
     store: Store, name: str, password: str, address: str, *, hours: float, old_token: str | None, limit: SignInLimit
 ) -> SignedIn:
     with store.write() as session:  # counted before the slow check, so that parallel attempts count too
+        account_rows.count_in_turn(session)
         _check_limit(session, limit, name=name, address=address)
         attempt = account_rows.add_attempt(session, name=name, address=address)
         user = account_rows.by_name(session, name=name)
@@ -116,6 +117,7 @@ def open_session(
 def attempt_by_provider(store: Store, address: str, *, limit: SignInLimit = SignInLimit()) -> int:
     """Count a sign-in with a provider as failed until it succeeds; return its id. Raises RateLimited."""
     with store.write() as session:
+        account_rows.count_in_turn(session)
         failures = account_rows.failures(session, since=now() - limit.window, address=address)
         _refuse_many([(limit.address, failures)], limit)
         return account_rows.add_attempt(session, name=_BY_PROVIDER, address=address)

@@ -21,6 +21,7 @@ from crossner_core.errors import RateLimited, SignInRefused, WorkbenchError
 from db.engine import Store
 from db.tables import LoginAttempt, LoginSession, User
 from db.types import now
+from tests.support.postgres import either_store
 from tests.support.serving import form_token, post_sign_in
 from workbench.accounts import accounts, passwords, sign_in
 from workbench.http.gate import Gate
@@ -28,6 +29,7 @@ from workbench.http.headers import local_path
 from workbench.http.routes import Accounts
 from workbench.settings import Settings, open_store
 
+__all__ = ["either_store"]
 PASSWORD = "correct horse battery"
 HOME, AWAY = "192.0.2.1", "198.51.100.7"
 
@@ -44,9 +46,9 @@ def add_people(store: Store) -> None:
 
 
 @pytest.fixture
-def peopled(store: Store) -> Store:
-    add_people(store)
-    return store
+def peopled(either_store: Store) -> Store:
+    add_people(either_store)
+    return either_store
 
 
 def enter(store: Store, name: str = "ann", password: str = PASSWORD, address: str = HOME) -> sign_in.SignedIn:
