@@ -133,10 +133,17 @@ def _is_flag(word: str) -> bool:
 
 
 def takes_options(
-    config: type, parameter: str, *, panels: Mapping[str, str] = OPTION_PANELS
+    config: type, parameter: str, *, leave: Sequence[str] = (), panels: Mapping[str, str] = OPTION_PANELS
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command a flag for every field of a dataclass of options; it is called with an instance as `parameter`."""
-    return lambda command: with_flags(command, config, parameter, lambda values: _made(config, values), panels=panels)
+    """Give a command a flag for every field of a dataclass of options but those to `leave` at their defaults.
+
+    It is called with an instance as `parameter`.
+    """
+
+    def make(values: Mapping[str, Any]) -> Any:
+        return _made(config, values)
+
+    return lambda command: with_flags(command, config, parameter, make, leave=leave, panels=panels)
 
 
 def _made(config: type, values: Mapping[str, Any]) -> Any:

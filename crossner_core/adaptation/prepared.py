@@ -183,7 +183,21 @@ def prepare_blocks(
     def add(writer: ArrayWriter, documents: Sequence[Sequence[str]]) -> None:
         _add_documents(writer, words.documents(documents), words.tokenizer.sep_token_id)
 
-    dtypes, draw = {"ids": number_type(len(words.tokenizer))}, partial(is_held_out, share=share, seed=seed)
+    return prepare_documents(folder, text, len(words.tokenizer), add, share=share, seed=seed, meta=meta)
+
+
+def prepare_documents(
+    folder: Path,
+    text: PretrainText[Sequence[str]],
+    highest: int,
+    add: Callable[[ArrayWriter, Sequence[Sequence[str]]], None],
+    *,
+    share: float,
+    seed: int,
+    meta: dict[str, Any],
+) -> Iterator[int]:
+    """Write a text whose `ids`, which `add` appends for some documents, are at most `highest`; see `_prepare`."""
+    dtypes, draw = {"ids": number_type(highest)}, partial(is_held_out, share=share, seed=seed)
     lacks = (
         "There is no text to train on: use another corpus, or a larger share of it.",
         "There is no held-out text to measure on: provide some, or raise held_out_share.",

@@ -11,8 +11,12 @@ from crossner_core.errors import BadInput, NotFound
 from crossner_core.records import Record, read_json
 
 RESULT = "pretraining.json"
-# The measure of each kind of run, and whether higher is better.
-MEASURES = {"dapt": ("perplexity", False), "entity_tagging": ("f1", True)}
+# The measure of each kind of run, whether higher is better, and what is counted.
+MEASURES = {
+    "dapt": ("perplexity", False, "subwords"),
+    "entity_tagging": ("f1", True, "subwords"),
+    "character_models": ("bits per character", False, "characters"),
+}
 # How a run can end.
 OUTCOMES = ("done", "stopped", "not_finite")
 
@@ -34,8 +38,8 @@ class PretrainResult(Record):
     `before` is measured once a new head has been trained alone (`head_first_steps`), so that it reflects the encoder.
     The head is trained further after that; `refit` is measured like `before`, through a fresh head on the final
     encoder, so that their difference is due to the encoder alone. None if no head was new, or `refit_head` is off.
-    `tokens` counts the subwords trained on, summed over passes; `seconds` is computing time, summed over resumes;
-    `peak_memory_mb` is the process's (or the GPU's). Perplexity is over masked subwords, F1 lies in [0, 1].
+    `tokens` counts the subwords or characters trained on, summed over passes; `seconds` is computing time, summed over
+    resumes; `peak_memory_mb` is the process's (or the GPU's). Perplexity is over masked subwords, F1 lies in [0, 1].
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "ignore"}  # other versions wrote other fields

@@ -240,7 +240,8 @@ class PretrainJob:
     def prepare(self, write: Write, should_stop: ShouldStop) -> Events:
         """Tokenise the corpus unless an earlier run did; the last event is "stopped" on a stop.
 
-        `write(folder, meta)` writes and yields the number of subwords so far. If stopped halfway, it starts over.
+        `write(folder, meta)` writes and yields the number of subwords (or characters) so far. If stopped halfway, it
+        starts over.
         """
         recover_folder(self.work / STATE, to_write=True)
         if (self.work / STATE).exists():
@@ -250,13 +251,13 @@ class PretrainJob:
         folder = self.work / PREPARED
         if (folder / TRAIN / META).exists() and read_json(folder / TRAIN / META).get("identity") == self.identity:
             return
-        count = 0
+        count, unit = 0, MEASURES[self.kind][2]
         for count in write(folder, {"identity": self.identity}):
             if should_stop():
                 yield PretrainEvent(0, 0, 0.0, message="Stopped while the text was prepared.", outcome="stopped")
                 return
-            yield PretrainEvent(0, 0, 0.0, message=f"Text prepared: {count:,} subwords so far.")
-        yield PretrainEvent(0, 0, 0.0, message=f"Text prepared: {count:,} subwords to train on.")
+            yield PretrainEvent(0, 0, 0.0, message=f"Text prepared: {count:,} {unit} so far.")
+        yield PretrainEvent(0, 0, 0.0, message=f"Text prepared: {count:,} {unit} to train on.")
 
     def go(self, encoder: Encoder, make: MakeTask, should_stop: ShouldStop) -> Events:
         """Train from the saved state; the last event carries the result."""

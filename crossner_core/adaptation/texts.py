@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.formats import open_file
+from crossner_core.options.character_models import CharacterModelOptions
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.schema import LabelledSentence, Sentence
 from crossner_core.subsets import check_percent, keys_of, uniform
@@ -227,7 +228,7 @@ def types_of(*parts: Iterable[LabelledSentence]) -> tuple[str, ...]:
 
 
 def share_of(
-    text: PretrainText[Sequence[str]], percent: float, options: DaptOptions, seed: int = 0
+    text: PretrainText[Sequence[str]], percent: float, options: DaptOptions | CharacterModelOptions, seed: int = 0
 ) -> PretrainText[Sequence[str]]:
     """Return about `percent` of a text's documents to train on, for curves over its size, and what to measure on.
 

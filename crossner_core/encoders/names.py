@@ -6,6 +6,7 @@ from pathlib import Path
 
 BUNDLED = "minilm"
 WORDS = "words"
+FLAIR = "flair"
 # Encoders that need no pre-trained weights, for forms: word vectors, alone or with characters.
 UNTRAINED = (WORDS, f"{WORDS}:chars=lstm", f"{WORDS}:chars=cnn")
 

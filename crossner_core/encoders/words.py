@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -190,15 +190,10 @@ class Words(Encoder):
             chosen = Settings.from_dict(stated)
         except BadInput as error:
             raise ValueError(str(error)) from error
-        words = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))["words"] if chosen.known else []
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise ValueError(f"its {VOCABULARY} is no list of words")
-        if len(rows := _rows(words)) != chosen.known:
-            raise ValueError(f"its {VOCABULARY} has {len(rows):,} words; there are vectors of {chosen.known:,}")
         if weights is not None:
-            _check_size(chosen, weights)
+            check_size(lambda: Body(chosen), weights)
         encoder = cls.make(stated)
-        encoder.rows = rows
+        encoder.rows = read_rows(folder, chosen.known)
         return encoder
 
 
@@ -224,9 +219,19 @@ def _rows(words: Sequence[str]) -> dict[str, int]:
     return {word: row for row, word in enumerate(words, 1)}
 
 
-def _check_size(settings: Settings, weights: Mapping[str, Tensor]) -> None:
-    """Refuse settings of a body with more weights than there are; a body without weights costs no memory."""
+def read_rows(folder: Path, known: int) -> dict[str, int]:
+    """Return the rows of the `known` words that a folder lists; raise ValueError if it lists others."""
+    words = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))["words"] if known else []
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise ValueError(f"its {VOCABULARY} is no list of words")
+    if len(rows := _rows(words)) != known:
+        raise ValueError(f"its {VOCABULARY} has {len(rows):,} words; there are vectors of {known:,}")
+    return rows
+
+
+def check_size(make: Callable[[], nn.Module], weights: Mapping[str, Tensor]) -> None:
+    """Raise ValueError if a body has more weights than there are; it is made without memory for them."""
     with torch.device("meta"):
-        size = sum(value.numel() for value in Body(settings).state_dict().values())
+        size = sum(value.numel() for value in make().state_dict().values())
     if size > (most := sum(value.numel() for value in weights.values())):
         raise ValueError(f"its {SETTINGS} describes {size:,} weights; there are {most:,}")

@@ -91,8 +91,9 @@ class Recipe(
 
     encoder: str = option(
         "minilm",
-        "Encoder: minilm (bundled), one pre-trained here, a folder, a hub name, or words (word vectors; after a colon "
-        "with commas: a text file of vectors or glove, chars=lstm or chars=cnn, size=N of random ones).",
+        "Encoder: minilm (bundled), one pre-trained here, a folder, a hub name, words (word vectors; after a colon "
+        "with commas: a text file of vectors or glove, chars=lstm or chars=cnn, size=N of random ones), or "
+        "flair:FOLDER (character models, with word vectors after a comma: words=FILE or words=glove).",
         group="model",
     )
     architecture: str = option(

@@ -150,7 +150,7 @@ def test_its_folder_is_an_encoder_by_path_and_by_name_in_a_library(tmp_path: Pat
         load_encoder("mine", tmp_path)
     (tmp_path / "mine" / SETTINGS).write_text('{"kind": "other"}')
     with pytest.raises(
-        EncoderUnavailable, match="Unknown kind of encoder 'other'; choose one of hashed, transformer, words"
+        EncoderUnavailable, match="Unknown kind of encoder 'other'; choose one of flair, hashed, transformer, words"
     ):
         load_encoder("mine", tmp_path)
 

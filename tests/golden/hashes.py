@@ -14,6 +14,7 @@ from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.cells import Cell, CellStore, training_data
 from crossner_core.experiments.study import study, study_ids
 from crossner_core.models.registry import architecture_ids
+from crossner_core.options.character_models import CharacterModelOptions
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
 from crossner_core.schema import Link, sentence_from_words
@@ -62,6 +63,8 @@ def made(folder: Path) -> dict[str, Any]:
         "DAPT": {"defaults": DaptOptions().hash} | _by_field(DaptOptions(), lambda one: [one.hash]),
         "entity tagging": {"defaults": TaggingPretrainOptions().hash}
         | _by_field(TaggingPretrainOptions(), lambda one: [one.hash]),
+        "character models": {"defaults": CharacterModelOptions().hash}
+        | _by_field(CharacterModelOptions(), lambda one: [one.hash]),
         "simulations": _simulations(),
         "cells": _cells(folder),
         "studies": {id: _study(id) for id in study_ids()},

@@ -13,6 +13,7 @@ from crossner_core.acquisition.base import acquisition, acquisition_ids
 from crossner_core.adaptation.__main__ import app as pretrain_app
 from crossner_core.experiments.__main__ import app_of_studies
 from crossner_core.gazetteer.preannotate import PreannotationConfig
+from crossner_core.options.character_models import CharacterModelOptions
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
 from crossner_core.options.label_review import LabelReviewOptions
@@ -32,6 +33,7 @@ OPTIONS: dict[str, Any] = {
     "recipe": Recipe,
     "DAPT": DaptOptions,
     "entity tagging": TaggingPretrainOptions,
+    "character models": CharacterModelOptions,
     "simulation": SimulationOptions,
     "annotator": AnnotatorOptions,
     "second look": LabelReviewOptions,

@@ -26,7 +26,11 @@ from workbench.runs.encoders import EncoderView, PretrainingView
 from workbench.runs.recipe_names import encoder_name
 
 _STATE_WORDS = {"queued": "queued", "running": "running", "failed": "failed"}
-_MEASURES = {"perplexity": "held-out perplexity", "f1": "held-out F1, %"}
+_MEASURES = {
+    "perplexity": "held-out perplexity",
+    "f1": "held-out F1, %",
+    "bits per character": "held-out bits per character",
+}
 _TAUGHT_WITH_IT, _FRESH = "the head trained with it", "a fresh head, trained like the first"
 
 
