@@ -99,7 +99,10 @@ class StudyChoices:
 
 
 def list_studies(store: Store, actor: Actor) -> tuple[StudyView, ...]:
-    """Return all studies, one entry per section: with results first, then those under way, then the largest."""
+    """Return all studies, one entry per section.
+
+    Those with results here come first, then those under way, those that came with results, and the largest.
+    """
     newest = _newest_jobs(store, actor)
     out = settings_of(store).experiments
     views = [
@@ -112,7 +115,7 @@ def list_studies(store: Store, actor: Actor) -> tuple[StudyView, ...]:
 
 def _place(view: StudyView) -> tuple[Any, ...]:
     figures = sum(len(table.rows) * len(table.columns) for table in view.published)
-    return view.result is None, view.job is None, -figures, view.title, view.section
+    return view.result is None, view.job is None, not view.stored, -figures, view.title, view.section
 
 
 def get_study(store: Store, actor: Actor, id: str, section: str = "") -> StudyView:
