@@ -21,8 +21,8 @@ from crossner_core.encoders.base import SETTINGS, WEIGHTS, Encoder, register
 from crossner_core.encoders.names import FLAIR
 from crossner_core.encoders.words import Body as WordsBody
 from crossner_core.encoders.words import Settings as WordsSettings
-from crossner_core.encoders.words import Words, check_size, read_rows
-from crossner_core.errors import BadInput, InvalidConfig
+from crossner_core.encoders.words import Words, check_size, read_rows, read_settings
+from crossner_core.errors import InvalidConfig
 from crossner_core.records import Record
 
 MAX_LENGTH = 512
@@ -229,14 +229,10 @@ class Flair(Encoder):
 
     @classmethod
     def empty(cls, folder: Path, *, weights: Mapping[str, Tensor] | None = None) -> Self:
-        stated = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["settings"]
-        try:
-            chosen = Settings.from_dict(stated)
-        except BadInput as error:
-            raise ValueError(str(error)) from error
+        chosen = read_settings(folder, Settings)
         if weights is not None:
             check_size(lambda: Body(chosen), weights)
-        encoder = cls.make(stated)
+        encoder = cls.make(chosen.to_dict())
         if encoder.words is not None:
             encoder.words.rows = read_rows(folder, encoder.words.chosen.known)
         return encoder
@@ -258,6 +254,9 @@ def _parts(given: str) -> tuple[Path, str]:
             f"folder with `python -m crossner_core.adaptation character-models`, or write {SETTINGS} and {WEIGHTS} "
             "yourself."
         )
-    if not (folder / SETTINGS).is_file() or json.loads((folder / SETTINGS).read_text())["kind"] != FLAIR:
+    if (
+        not (folder / SETTINGS).is_file()
+        or json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["kind"] != FLAIR
+    ):
         raise InvalidConfig(f"there are no character models in {str(folder)!r}; a folder of them has {SETTINGS}.")
     return folder, sources[0] if sources else ""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 from zlib import crc32
 
 import torch
@@ -22,6 +22,8 @@ from crossner_core.encoders.names import WORDS
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.folders import write_json
 from crossner_core.records import Record
+
+Stated = TypeVar("Stated", bound=Record)
 
 VOCABULARY = "words.json"
 MAX_LENGTH = 512
@@ -185,14 +187,10 @@ class Words(Encoder):
 
     @classmethod
     def empty(cls, folder: Path, *, weights: Mapping[str, Tensor] | None = None) -> Self:
-        stated = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["settings"]
-        try:
-            chosen = Settings.from_dict(stated)
-        except BadInput as error:
-            raise ValueError(str(error)) from error
+        chosen = read_settings(folder, Settings)
         if weights is not None:
             check_size(lambda: Body(chosen), weights)
-        encoder = cls.make(stated)
+        encoder = cls.make(chosen.to_dict())
         encoder.rows = read_rows(folder, chosen.known)
         return encoder
 
@@ -217,6 +215,14 @@ def _parts(given: str) -> tuple[dict[str, Any], str]:
 
 def _rows(words: Sequence[str]) -> dict[str, int]:
     return {word: row for row, word in enumerate(words, 1)}
+
+
+def read_settings(folder: Path, kind: type[Stated]) -> Stated:
+    """Return the settings that an encoder's folder states; raise ValueError for others."""
+    try:
+        return kind.from_dict(json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["settings"])
+    except BadInput as error:
+        raise ValueError(str(error)) from error
 
 
 def read_rows(folder: Path, known: int) -> dict[str, int]:
