@@ -172,7 +172,8 @@ def _take_role(session: Session, identity: Identity, settings: ProviderSettings,
         return
     user.role = role or settings.first_sign_in
     if identity.waits_since is not None and role is not None:
-        user.active, identity.waits_since = True, None
+        user.active = True
+        identity_rows.end_waiting(session, user.id)
         audit.record(session, None, "let_in", ("account", user.name), role=role, issuer=arrival.issuer)
 
 
