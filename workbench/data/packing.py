@@ -32,11 +32,13 @@ def _in_zip(format: str) -> bool:
 
 
 def zipped(files: Mapping[str, bytes]) -> bytes:
-    """Return files as a zip."""
+    """Return files as a zip, which the same files make alike at any time: its entries have no date of their own."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
-            archive.writestr(name, data)
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import typing
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +28,7 @@ from db.engine import Store
 from workbench.accounts import audit
 from workbench.accounts.actors import Actor, admit, fresh, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
+from workbench.data.packing import zipped
 from workbench.jobs import queue
 from workbench.jobs.queue import JobView, view
 from workbench.runs import study_data
@@ -136,11 +135,8 @@ def study_archive(
 ) -> bytes:
     """Return all of a study's tables as CSV in a zip archive, each as `prepared` makes it; raise NotFound without."""
     folder = _results(store, actor, id, section)
-    whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
-        for number in range(len(read_study(folder).tables)):
-            archive.writestr(table_file(number), prepared(_read(folder / table_file(number))))
-    return whole.getvalue()
+    names = [table_file(number) for number in range(len(read_study(folder).tables))]
+    return zipped({name: prepared(_read(folder / name)) for name in names})
 
 
 def _results(store: Store, actor: Actor, id: str, section: str) -> Path:

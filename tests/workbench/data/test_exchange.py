@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import time
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -240,6 +241,14 @@ def test_exchange_campaign_whose_sentences_come_from_nowhere_is_refused(store: S
         files["sentences.jsonl"] = json.dumps(line).encode()
         with pytest.raises(BadInput, match=r"sentences\.jsonl:1: meta has an origin of the sentence that cannot be"):
             archive.import_campaign(store, admin, zipped(files), name="Copy")
+
+
+def test_files_make_the_same_zip_at_any_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"music.txt": b"A song.", "annotation.conf": b"[entities]\n"}
+    made = packing.zipped(files)
+    monkeypatch.setattr(time, "time", lambda: 2_000_000_000.0)
+    assert packing.zipped(files) == made and contents(made) == files
+    assert [entry.external_attr >> 16 for entry in zipfile.ZipFile(io.BytesIO(made)).infolist()] == [0o644, 0o644]
 
 
 def test_exchange_campaign_that_is_a_bomb_is_refused_before_it_is_unpacked(store: Store, admin: Actor) -> None:
