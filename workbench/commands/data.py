@@ -176,7 +176,7 @@ def _import(campaign_id: int, files: Sequence[tuple[str | None, bytes | Path]], 
 
     store, actor = common.PLACE.store, common.PLACE.actor
     paths = [(name or data.name, data) for name, data in files if isinstance(data, Path) and data.is_file()]
-    seconds = staging.seconds_for([(name, path.stat().st_size) for name, path in paths], reading["format"])
+    seconds = staging.seconds_for(staging.sizes_of(paths), reading["format"])
     if len(paths) < len(files) or seconds < staging.LONG:
         return exchange.import_files(store, actor, campaign_id, files, **reading)
     with typer.progressbar(length=1_000, label="Importing", file=sys.stderr) as bar:

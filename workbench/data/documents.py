@@ -97,14 +97,25 @@ def list_documents(store: Store, actor: Actor, campaign_id: int) -> tuple[Docume
 
 
 def add_document(
-    store: Store, actor: Actor, campaign_id: int, files: Sequence[tuple[str, Path]], **asked: Any
+    store: Store,
+    actor: Actor,
+    campaign_id: int,
+    files: Sequence[tuple[str, Path]],
+    *,
+    format: str | None = None,
+    **asked: Any,
 ) -> AddedDocument:
     """Import the files of one document as `staging.import_apart` does; raises as that does.
 
     Raises Conflict where the campaign has a document of that name, or all its sentences, and BadInput for files of
-    several documents. For researchers and admins.
+    several documents and for those that take `staging.LONG` to read. For researchers and admins.
     """
     require(actor, *KEEPERS)
+    if (seconds := staging.seconds_for(staging.sizes_of(files), format)) >= staging.LONG:
+        raise BadInput(
+            f"The document takes about {seconds:.0f} s to read, and at most {staging.LONG:.0f} s are allowed here; "
+            f"import it on Data, or post it to /api/v1/campaigns/{campaign_id}/sentences: both leave it to the worker."
+        )
     before: set[str] = set()
 
     def refuse(session: Session, staged: staging.Staged) -> None:
@@ -115,7 +126,7 @@ def add_document(
         if (name := staged.names[0] or campaign.name) in before:
             raise Conflict(f"The campaign has a document {name!r} already; choose another name.")
 
-    outcome = staging.import_apart(store, actor, campaign_id, files, check=refuse, **asked)
+    outcome = staging.import_apart(store, actor, campaign_id, files, check=refuse, format=format, **asked)
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *KEEPERS)
         made = next((view for view in _views(session, campaign) if view.name not in before), None)

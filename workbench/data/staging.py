@@ -93,6 +93,11 @@ class Staged:
         return ReadFiles((), ", ".join(self.formats), tuple(self.problems), self.losses, tuple(self.notes))
 
 
+def sizes_of(files: Sequence[tuple[str, Path]]) -> list[tuple[str, int]]:
+    """Return the bytes of each file, as `seconds_for` takes them."""
+    return [(name, path.stat().st_size) for name, path in files]
+
+
 def seconds_for(files: Sequence[tuple[str, int]], format: str | None) -> float:
     """Estimate how long an import of files (name, bytes) takes, by what is known of their formats."""
     seconds = 0.0

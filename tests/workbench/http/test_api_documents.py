@@ -16,9 +16,7 @@ from db.engine import Store
 from tests.support.api import client_of, secret_of, serving, settings_for
 from tests.support.builders import make_gold
 from workbench.accounts.actors import Actor
-from workbench.client import ApiProblem, Client
-from workbench.data import staging
-from workbench.http.api.declared import ROOT
+from workbench.client import ROOT, ApiProblem, Client
 
 People = dict[str, Actor]
 TEXT = "Mara Vell sang in Oslo.\r\n\r\n𝄞 The Tin Gulls\tplayed on.  Nobody left.\n"
@@ -101,11 +99,10 @@ def test_a_name_or_a_text_that_is_there_is_a_conflict(api: Client, campaign: int
     assert api.get(f"/campaigns/{campaign}")["sentences"] == before + 3
 
 
-def test_what_takes_long_goes_another_way(api: Client, campaign: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "LONG", 0.0)
+def test_what_takes_long_goes_another_way(api: Client, campaign: int) -> None:
     path = f"/campaigns/{campaign}/documents"
-    problem = refused(api, "POST", path, files=FILES)
-    assert problem.status == 400 and f"post it to /campaigns/{campaign}/sentences" in problem.detail
+    problem = refused(api, "POST", path, files=[("long.txt", b"A song ended .\n" * 200_000)])
+    assert problem.status == 400 and f"{ROOT}/campaigns/{campaign}/sentences" in problem.detail
     assert len(list(api.items(path))) == 1
 
 

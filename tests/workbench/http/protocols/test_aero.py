@@ -251,6 +251,8 @@ def test_content_that_does_not_fit_changes_nothing(served: Served) -> None:
         found = refusal(call)
         assert found[0] == status and words in found[1], found
     assert res.documents(served.campaign)[-1].document_state == "NEW"
+    status, message = refusal(lambda: res.create_document(served.campaign, "long", stream("A song .\n" * 400_000)))
+    assert status == 400 and "import it on Data" in message
     for call in (
         lambda: res.create_document(served.campaign, "b", stream("x"), "nothing"),
         lambda: res.create_document(served.campaign, "b", stream("x"), "text", "LOCKED"),

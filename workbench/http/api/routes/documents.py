@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from crossner_core.errors import BadInput
 from crossner_core.formats.base import Written, get_format
 from workbench import out_of_process
 from workbench.accounts import audit
-from workbench.accounts.actors import admit
 from workbench.accounts.roles import EVERYONE, KEEPERS, OVERSEERS
-from workbench.data import documents, staging
+from workbench.data import documents
 from workbench.data.documents import RUNNING_TEXT, DocumentText
 from workbench.data.packing import in_numbers, zipped
 from workbench.http.api.declared import Answer, Call, File, Files, Id, Inputs, Page, PageInputs, part_of, route
@@ -110,13 +108,6 @@ def add_document(call: Call, inputs: ImportAsked, body: Files) -> AddedDocument:
     Files of a format of several files, such as brat's, come in one request. `/sentences` takes many documents at once,
     and those that take longer than a few seconds.
     """
-    admit(call.store, call.actor, *KEEPERS)
-    sizes = [(name, path.stat().st_size) for name, path in body.files]
-    if (seconds := staging.seconds_for(sizes, inputs.format)) >= staging.LONG:
-        raise BadInput(
-            f"The document takes about {seconds:.0f} s to read, and at most {staging.LONG:.0f} s are allowed here; "
-            f"post it to /campaigns/{inputs.campaign}/sentences, which leaves it to the worker."
-        )
     made = out_of_process.call(
         documents.add_document,
         call.store,

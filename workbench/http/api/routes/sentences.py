@@ -321,8 +321,7 @@ def import_sentences(call: Call, inputs: ImportAsked, body: Files) -> Imported |
     admit(call.store, call.actor, *KEEPERS)
     reading = inputs.model_dump(include={"format", "split", "annotation", "skip_bad", "preannotate"})
     reading["options"] = options_in(inputs)
-    sizes = [(name, path.stat().st_size) for name, path in body.files]
-    if staging.seconds_for(sizes, inputs.format) < staging.LONG:
+    if staging.seconds_for(staging.sizes_of(body.files), inputs.format) < staging.LONG:
         outcome = out_of_process.call(
             staging.import_apart, call.store, call.actor, inputs.campaign, body.files, **reading
         )
