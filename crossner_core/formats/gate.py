@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -126,25 +127,31 @@ def _parts(data: Data, name: str) -> tuple[str, dict[str, int], dict[str, list[_
     text: list[str] = []
     nodes: dict[str, int] = {}
     sets: dict[str, list[_Annotation]] = {}
-    root, current = "", ""
+    root, current, length = "", "", 0
+    holder: Element | list[Element] = []  # what nodes or annotations are in; forgets those that were read
+    whole = before = None  # the text's element, and its last node: what follows a node is there once the next ends
     for event, element in elements(data, name):
         root = root or element.tag
         if event == "start":
-            if element.tag == "AnnotationSet":
-                current = element.get("Name", "")
+            if element.tag == "TextWithNodes":
+                holder = whole = element
+            elif element.tag == "AnnotationSet":
+                holder, current = element, element.get("Name", "")
                 sets.setdefault(current, [])
             continue
-        if element.tag == "TextWithNodes":
-            offset = len(element.text or "")
-            text.append(element.text or "")
-            for node in element:
-                nodes[node.get("id", "")] = offset
-                offset += len(node.tail or "")
-                text.append(node.tail or "")
-            element.clear()
-        elif element.tag == "Annotation":
+        if element.tag == "Annotation":
             sets.setdefault(current, []).append(_annotation(element))
-            element.clear()
+            del holder[:]
+        elif whole is not None and element.tag in ("Node", "TextWithNodes"):
+            piece = (whole.text if before is None else before.tail) or ""
+            text.append(piece)
+            length += len(piece)
+            if element.tag == "Node":
+                nodes[sys.intern(element.get("id", ""))] = length
+                before = element
+                del holder[:]
+            else:
+                whole = before = None
     if root != "GateDocument":
         raise refused(name, 1, f"the XML's root is {root}, and GateDocument is expected")
     return "".join(text), nodes, sets
@@ -152,10 +159,10 @@ def _parts(data: Data, name: str) -> tuple[str, dict[str, int], dict[str, list[_
 
 def _annotation(element: Element) -> _Annotation:
     features = {each.findtext("Name", ""): each.findtext("Value", "") for each in element.iter("Feature")}
-    type = element.get("Type", "")
+    type, start, end = (sys.intern(element.get(name, "")) for name in ("Type", "StartNode", "EndNode"))
     value = features.get("value", "") if type == _NAMED else ""
     return _Annotation(
-        type, element.get("StartNode", ""), element.get("EndNode", ""), value, features.get(_RESOURCE, ""),
+        type, start, end, value, features.get(_RESOURCE, ""),
         tuple(name.removesuffix(_BY) for name in features if type == "Sentence" and name.endswith(_BY)),
     )  # fmt: skip
 
