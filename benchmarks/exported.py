@@ -1,8 +1,9 @@
 """Exported models beside the tagger they came from: sentences a second, F1, and spans that differ, in one run.
 
-PyTorch, ONNX in single precision and ONNX in int8 read the test sentences by turns, with the same number of threads,
-and the best of `--rounds` counts. The bars: no span differs in single precision, int8 loses at most 0.5 F1, and reads
-at least 1.5 times as many sentences a second as PyTorch.
+PyTorch, ONNX in single precision and in int8, the spaCy package and (what is no plain tagger has none) the Hugging
+Face folder read the test sentences by turns, and the best of `--rounds` counts. The first three get `--threads`
+threads, the others what their library takes. The bars: no span differs in single precision, int8 loses at most 0.5
+F1, and reads at least 1.5 times as many sentences a second as PyTorch.
 
     python -m benchmarks.exported --data ../shared/data/ner [--domain music] [--tagger FOLDER]
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -25,7 +27,7 @@ import torch
 from benchmarks.train_bars import machine
 from crossner_core.evaluation.scores import score_tags
 from crossner_core.experiments.corpora import Corpus, read_corpus
-from crossner_core.exports.base import About, export_tagger
+from crossner_core.exports.base import EXPORTS, About, export_tagger
 from crossner_core.exports.decoder import Tagger
 from crossner_core.schema import LabelledSentence, Span
 from crossner_core.tags import tags_from_spans
@@ -44,14 +46,17 @@ def main() -> int:
     corpus = read_corpus(options.domain, options.data)
     with tempfile.TemporaryDirectory() as name:
         predictor = _tagger(options, corpus, Path(name))
-        folder = Path(name) / "export"
-        export_tagger(predictor, folder, "onnx", About("benchmark", f"data set {corpus.id}"), int8=True)
+        about, folder = About("benchmark", f"data set {corpus.id}"), Path(name) / "onnx"
+        export_tagger(predictor, folder, "onnx", about, int8=True)
         test = corpus.test[: options.sentences]
         ways = {
             "PyTorch": lambda: predictor.predict_spans([item.sentence for item in test]),
             "ONNX": _reader(Tagger.load(folder, threads=options.threads), test),
             "ONNX int8": _reader(Tagger.load(folder, int8=True, threads=options.threads), test),
+            "spaCy": _spacy_reader(predictor, about, Path(name), test),
         }
+        if predictor.recipe.architecture not in EXPORTS.one("huggingface").refused:
+            ways["Hugging Face"] = _huggingface_reader(predictor, about, Path(name), test)
         seconds, spans = _timed(ways, options.rounds)
     rows = {}
     for way, found in spans.items():
@@ -65,7 +70,9 @@ def main() -> int:
         faster = row["per_second"] / rows["PyTorch"]["per_second"]
         print(f"| {way} | {row['per_second']:.1f} | {faster:.2f} | {row['f1']:.2f} | {row['differ']} |")
     bars = {
-        "no span differs in single precision": not rows["ONNX"]["differ"],
+        "no span differs in single precision": not any(
+            row["differ"] for way, row in rows.items() if way != "ONNX int8"
+        ),
         f"int8 within {F1_BAR} F1": abs(rows["ONNX int8"]["f1"] - rows["PyTorch"]["f1"]) <= F1_BAR,
         f"int8 at least {SPEED_BAR} × PyTorch": rows["ONNX int8"]["per_second"]
         >= SPEED_BAR * rows["PyTorch"]["per_second"],
@@ -86,6 +93,43 @@ def _tagger(options: argparse.Namespace, corpus: Corpus, folder: Path) -> Predic
 def _reader(tagger: Tagger, test: Sequence[LabelledSentence]) -> Callable[[], Spans]:
     words = [item.sentence.words for item in test]
     return lambda: [tuple(Span(s.start, s.end, s.type) for s in spans) for spans in tagger.tag(words)]
+
+
+def _spacy_reader(
+    predictor: Predictor, about: About, place: Path, test: Sequence[LabelledSentence]
+) -> Callable[[], Spans]:
+    import spacy
+
+    export_tagger(predictor, place / "spacy", "spacy", about)
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
+    subprocess.run([*command, "--target", str(place / "site"), str(place / "spacy")], check=True)
+    sys.path.insert(0, str(place / "site"))
+    nlp = spacy.load("en_benchmark")
+    texts = [item.sentence.text for item in test]
+    return lambda: [
+        tuple(_in_words(item, ent.start_char, ent.end_char, ent.label_) for ent in doc.ents)
+        for item, doc in zip(test, nlp.pipe(texts), strict=True)
+    ]
+
+
+def _huggingface_reader(
+    predictor: Predictor, about: About, place: Path, test: Sequence[LabelledSentence]
+) -> Callable[[], Spans]:
+    from transformers import pipeline
+
+    folder = str(place / "huggingface")
+    export_tagger(predictor, Path(folder), "huggingface", about)
+    tagger = pipeline("token-classification", folder, trust_remote_code=True, aggregation_strategy="first")
+    words = [item.sentence.words for item in test]
+    return lambda: [
+        tuple(Span(each["word_start"], each["word_end"], each["entity_group"]) for each in spans)
+        for spans in tagger(words, is_split_into_words=True, batch_size=16)
+    ]
+
+
+def _in_words(item: LabelledSentence, start: int, end: int, type: str) -> Span:
+    starts, ends = zip(*((token.start, token.end) for token in item.sentence.tokens), strict=True)
+    return Span(starts.index(start), ends.index(end) + 1, type)
 
 
 def _timed(ways: dict[str, Callable[[], Spans]], rounds: int) -> tuple[dict[str, float], dict[str, Spans]]:

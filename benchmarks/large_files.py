@@ -29,7 +29,8 @@ from crossner_core.schema import LabelledSentence, sentence_from_words
 
 BAR_MB = 500
 """Megabytes of memory that reading or importing 100 MB may take above what the loaded workbench takes."""
-_DOCUMENT, _SAMPLE = 20, 400
+_DOCUMENT, _BOOK, _SAMPLE = 20, 1_000, 400
+"""Sentences of a document where a file has many, of one that is a file, and to tell the bytes of a sentence by."""
 _SUFFIXES = {"brat": ".txt", "tei": ".tei"}
 
 
@@ -42,26 +43,26 @@ def sentences(data: Path) -> Iterator[LabelledSentence]:
 
 
 def make(folder: Path, format: str, size: int, data: Path) -> None:
-    """Write a file of about `size` bytes: one document where a file holds one, else documents of a few sentences."""
+    """Write about `size` bytes: files of a book each where a document is a file, else one of many short documents."""
     items = sentences(data)
     if format == "tei":
         (folder / "large.tei").write_text(_tei(items, size), "utf-8")
         return
     if format == "zip":
         make(folder, "webanno-tsv", size, data)
-        (file,) = folder.iterdir()
+        files = list(folder.iterdir())
         with zipfile.ZipFile(folder / "large.zip", "w") as archive:
-            archive.write(file, file.name)
-        file.unlink()
+            for file in files:
+                archive.write(file, file.name)
+                file.unlink()
         return
     chosen = get_format(format)
-    apart = _DOCUMENT if chosen.one_file else 0
+    apart = _DOCUMENT if chosen.one_file else _BOOK if chosen.by_document else 0
     sample = _written([next(items) for _ in range(_SAMPLE)], format, apart)
     length = sum(len(content) for name, content in sample if Path(name).suffix != ".conf" and "TypeSystem" not in name)
     rows = [next(items) for _ in range(max(_SAMPLE, int(_SAMPLE * size / length)))]
     for name, content in _written(rows, format, apart):
-        suffix = Path(name).suffix or chosen.suffixes[0]
-        (folder / (name if name[0].isupper() or suffix == ".conf" else f"large{suffix}")).write_bytes(content)
+        (folder / (name if Path(name).suffix else f"{name}{chosen.suffixes[0]}")).write_bytes(content)
 
 
 def _written(rows: Sequence[LabelledSentence], format: str, apart: int) -> Sequence[tuple[str, bytes]]:

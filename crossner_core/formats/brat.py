@@ -7,6 +7,7 @@ Source: brat's standoff format (`T1<tab>Person 0 4<tab>Mara`; `N1<tab>Reference 
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -105,13 +106,13 @@ def _document(stem: str, data: Data, beside: Data, configuration: str, options: 
         fault = ""
         if options.check_surface and surface is not None and inside.split() != surface.split():
             fault = f"{type} at {offsets} is {clip(surface)} here and {clip(inside)} in the text: it has changed since."
-        entities[f"{id} {number}" if id in entities else id] = Mark(pieces, type, number, fault)
+        entities[f"{id} {number}" if id in entities else id] = Mark(pieces, sys.intern(type), number, fault)
     losses[_NORMALIZATIONS] += len(linked.keys() - entities.keys())
-    marks = [replace(mark, entity=linked.get(id)) for id, mark in entities.items()]
+    marks = [replace(mark, entity=linked[id]) if id in linked else mark for id, mark in entities.items()]
     layout = BratLayout(source.newline, source.bom, configuration=configuration)
     text = Text(stem, source.text)
-    del source
-    yield from pieces_of(text, marks, options, layout, file=file, losses=losses, problems=problems)
+    del source, entities
+    yield from pieces_of(text, iter(marks), options, layout, file=file, losses=losses, problems=problems)
 
 
 def _annotations(data: Data, name: str) -> Iterator[tuple[int, str]]:

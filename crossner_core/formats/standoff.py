@@ -277,7 +277,8 @@ class _Making:
                 self.problem(mark.line, str(error), mark)
                 continue
             if ours and (pieces := self._pieces(mark)):
-                fit.append(Mark((pieces,), ours, mark.line, entity=mark.entity))
+                fits = mark.pieces == (pieces,) and mark.type == ours  # as most do; one object less for each
+                fit.append(mark if fits else Mark((pieces,), ours, mark.line, entity=mark.entity))
         return fit
 
     def _pieces(self, mark: Mark) -> Range | None:
