@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 
 import torch
@@ -104,6 +105,7 @@ def _spacy_reader(
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
     subprocess.run([*command, "--target", str(place / "site"), str(place / "spacy")], check=True)
     sys.path.insert(0, str(place / "site"))
+    import_module("en_benchmark.component")  # spaCy looked for installed packages when it was imported
     nlp = spacy.load("en_benchmark")
     texts = [item.sentence.text for item in test]
     return lambda: [
@@ -120,7 +122,7 @@ def _huggingface_reader(
     folder = str(place / "huggingface")
     export_tagger(predictor, Path(folder), "huggingface", about)
     tagger = pipeline("token-classification", folder, trust_remote_code=True, aggregation_strategy="first")
-    words = [item.sentence.words for item in test]
+    words = [list(item.sentence.words) for item in test]
     return lambda: [
         tuple(Span(each["word_start"], each["word_end"], each["entity_group"]) for each in spans)
         for spans in tagger(words, is_split_into_words=True, batch_size=16)
