@@ -17,8 +17,8 @@ import tempfile
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import cycle
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import cycle, islice
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -46,7 +46,9 @@ def make(folder: Path, format: str, size: int, data: Path) -> None:
     """Write about `size` bytes: files of a book each where a document is a file, else one of many short documents."""
     items = sentences(data)
     if format == "tei":
-        (folder / "large.tei").write_text(_tei(items, size), "utf-8")
+        written = 0
+        while written < size:
+            written += (folder / f"large{written}.tei").write_text(_tei(islice(items, _BOOK)), "utf-8")
         return
     if format == "zip":
         make(folder, "webanno-tsv", size, data)
@@ -74,10 +76,9 @@ def _written(rows: Sequence[LabelledSentence], format: str, apart: int) -> Seque
     return write_files(documents, format).files
 
 
-def _tei(items: Iterator[LabelledSentence], size: int) -> str:
-    lines, length = ["<TEI><text><body>"], 0
-    while length < size:
-        item = next(items)
+def _tei(items: Iterable[LabelledSentence]) -> str:
+    lines = ["<TEI><text><body>"]
+    for item in items:
         text, done, parts = item.sentence.text, 0, list[str]()
         for span in item.spans:
             start, end = item.sentence.char_range(span.start, span.end)
@@ -85,7 +86,6 @@ def _tei(items: Iterator[LabelledSentence], size: int) -> str:
             parts += [escape(text[done:start]), name]
             done = end
         lines.append(f"<p>{''.join(parts)}{escape(text[done:])}</p>")
-        length += len(lines[-1].encode()) + 1
     return "\n".join([*lines, "</body></text></TEI>"])
 
 

@@ -6,6 +6,7 @@ A name's `ref` is its resource where it is an address.
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -46,11 +47,21 @@ class TeiLayout(Layout):
     """The layout of a TEI document's text."""
 
 
+@dataclass(slots=True)
+class _Open:
+    """An element that has begun, where it begins in the text, and the last element that ended in it."""
+
+    element: Element
+    start: int
+    before: Element | None = None
+
+
 class _Reading:
     """The text of an edition's body with its names, as elements begin and end."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names, self.parts, self.size = set(names), list[str](), 0
+        self.open: list[_Open] = []
         self.marks: list[Mark] = []
         self.sentences: list[tuple[int, int]] = []
         self.losses: Counter[str] = Counter()
@@ -74,28 +85,31 @@ class _Reading:
             self.parts.append("\n")
             self.size += 1
 
-    def walk(self, root: Element) -> None:
-        """Read an element with all below it, without recursion: editions nest deep."""
-        stack: list[tuple[Element, int, int]] = [(root, 0, self._enter(root))]
-        while stack:
-            element, child, start = stack.pop()
-            if child < len(element):
-                stack.append((element, child + 1, start))
-                below = element[child]
-                stack.append((below, 0, self._enter(below)))
-                continue
-            self._leave(element, start)
-            if stack:
-                self.add(element.tail)
-
-    def _enter(self, element: Element) -> int:
-        tag = _local(element)
-        if tag in _BLOCKS:
+    def begin(self, element: Element) -> None:
+        """Begin an element of the text; its own text is there once something in it begins, or it ends."""
+        self._add_before()
+        if _local(element) in _BLOCKS:
             self.new_line()
-        start = self.size
-        if tag not in ("teiHeader", "fw", "figDesc"):
-            self.add(element.text)
-        return start
+        self.open.append(_Open(element, self.size))
+
+    def end(self) -> None:
+        """End the innermost element, and forget it but for the text behind it."""
+        self._add_before()
+        ended = self.open.pop()
+        self._leave(ended.element, ended.start)
+        if self.open:
+            self.open[-1].before = ended.element
+            del self.open[-1].element[:]
+
+    def _add_before(self) -> None:
+        """Add what stands before the next begin or end: an element's own text, or that behind the last one in it."""
+        if not self.open:
+            return
+        innermost = self.open[-1]
+        if innermost.before is not None:
+            self.add(innermost.before.tail)
+        elif _local(innermost.element) not in ("teiHeader", "fw", "figDesc"):
+            self.add(innermost.element.text)
 
     def _leave(self, element: Element, start: int) -> None:
         tag = _local(element)
@@ -103,7 +117,7 @@ class _Reading:
             type = element.get("type", "") if tag in _TYPED else ""
             entity, *others = element.get("ref", "").split() or [""]
             linked = entity if is_entity(entity) else None
-            self.marks.append(Mark(((start, self.size),), type or tag, entity=linked))
+            self.marks.append(Mark(((start, self.size),), sys.intern(type or tag), entity=linked))
             given = bool(element.get("key")) + bool(entity and linked is None) + len(others)
             self.losses["references of names (ref, key)"] += given
         if tag == "s":
@@ -115,17 +129,16 @@ class _Reading:
 def read(files: Sequence[InputFile], options: TeiOptions) -> Iterator[Parsed]:
     """Read the text of each edition, its header left out; a name's ends are the element's, without white space."""
     for name, data in files:
-        reading, depth, texts = _Reading(options.names), 0, 0
-        root = ""
+        reading, root, texts = _Reading(options.names), "", 0
         for event, element in elements(data, name):
             root = root or _local(element)
-            if _local(element) != "text":
+            if not reading.open and _local(element) != "text":
                 continue
-            depth += 1 if event == "start" else -1
-            if event == "end" and depth == 0:
-                reading.walk(element)
-                element.clear()
-                texts += 1
+            if event == "start":
+                texts += not reading.open
+                reading.begin(element)
+            else:
+                reading.end()
         if root not in ("TEI", "teiCorpus", "TEI.2", "text"):
             raise refused(name, 1, f"the XML's root is {root}, and TEI is expected")
         text = "".join(reading.parts)

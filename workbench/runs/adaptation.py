@@ -393,7 +393,7 @@ def _run_view(run: Run, job: Job | None, awaited: int | None = None) -> RunView:
         is_whole=run.size is None,
         family=recipe_family(run.recipe),
         progress=job.progress if job else 0.0,
-        message=waits_for(awaited) if awaited is not None else job.message if job else "",
+        message=f"It {waits_for(awaited)}." if awaited is not None else job.message if job else "",
         cancel_requested=bool(job and job.cancel_requested),
         has_checkpoint=run.checkpoint is not None,
     )

@@ -214,7 +214,7 @@ def _one_run(actor: Actor, of: RunsOf, detail: RunDetail) -> None:
         cancel="Cancel this run",
         key=f"cancel-{run.id}",
         resume=("Resume this run", f"go-on-{run.id}"),
-        words=f"It {run.message}." if run.state == "queued" and run.message else "",
+        words=run.message if run.state == "queued" else "",
     )
     if detail.sources:
         titles = of.campaign.domain.titles if of.campaign is not None else {}

@@ -242,8 +242,8 @@ def test_encoders_run_waits_for_its_encoder_whoever_asks_for_it(
     run_id = adaptation.start_run(store, actor, dataset_id=data.id, recipe=recipe)
     assert lease.claim(store, worker="second", run_ids=[run_id]) is None
     words = f"begins when job {job_id} has made its encoder"
-    assert adaptation.get_run(store, actor, run_id).run.message == words
-    assert [one.message for one in adaptation.list_runs(store, actor) if one.id == run_id] == [words]
+    assert adaptation.get_run(store, actor, run_id).run.message == f"It {words}."
+    assert [one.message for one in adaptation.list_runs(store, actor) if one.id == run_id] == [f"It {words}."]
     worker = threading.Timer(1.0, lambda: work(store, home))
     worker.start()
     assert train_here(store, actor, settings_for(store, home), [run_id]) == 0
