@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from streamlit.testing.v1 import AppTest
 
 from crossner_core.domains import load_domain
 from crossner_core.schema import Suggestion
 from crossner_core.training.recipe import Recipe
 from db.engine import Store
+from db.training_tables import Job
 from pages import shell
 from pages.components.marked_text import as_text
 from tests.support.builders import Tab, make_campaign, make_gold, make_people, make_sentences
@@ -158,6 +160,9 @@ def test_adaptation_screen_starts_a_run_from_its_form(
     assert not test.exception
     (new,) = [run for run in adaptation.list_runs(store, admin, campaign_id) if run.id not in before]
     assert (new.state, new.recipe["max_epochs"]) == ("queued", 3)
+    with store.write() as session:
+        session.execute(sa.update(Job).where(Job.run_id == new.id).values(message="The worker was stopped."))
+    assert f"\n{as_text('The worker was stopped.')}\n" in _said(_show(test, "model-view", "Runs"))
 
 
 def test_adaptation_screen_trains_on_a_data_set_and_shows_what_came_of_it(
