@@ -111,6 +111,6 @@ def _orders(rows: Sequence[_Row]) -> str:
             there, here = better.published - worse.published, better.ours - worse.ours
             names = [f"{row.system}, {row.setting}" for row in (better, worse)]
             other.append(f"- {names[0]} − {names[1]}: {here:+.2f} here, {there:+.2f} there")
-    counted = f"Of {len(pairs)} pairs of rows over the same corpora, each on at least {_SEEDS} seeds, "
-    counted += f"{len(pairs) - len(other)} stand in the published order here"
-    return f"{counted}." if not other else f"{counted}; the others:\n\n" + "\n".join(other)
+    counted = f"Pairs of rows over the same corpora, each on at least {_SEEDS} seeds: {len(pairs)}; "
+    counted += f"in the published order here: {len(pairs) - len(other)}."
+    return counted if not other else f"{counted} The others:\n\n" + "\n".join(other)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from crossner_core.errors import BadInput, StorageError
@@ -73,11 +73,7 @@ def study_section(result: StudyResult, command: Sequence[str]) -> str:
 
 def how_measured(result: StudyResult) -> str:
     """Return encoders, seeds, recipe and machine in words."""
-    encoders = "; ".join(
-        f"{encoder['label'] + ': ' if encoder['label'] else ''}{encoder['name']} ({encoder['fingerprint'][:12]})"
-        f"{', ' + encoder['pretrained'] if encoder.get('pretrained') else ''}"
-        for encoder in result.encoders
-    )
+    encoders = "; ".join(map(_encoder_words, result.encoders))
     changes = {name: value for name, value in result.config["recipe"].items() if name != "encoder"}
     recipe = f"recipe changes `{json.dumps(changes, sort_keys=True)}`" if changes else "the default recipe"
     rows = result.config.get("rows")
@@ -91,6 +87,14 @@ def how_measured(result: StudyResult) -> str:
         f"Versions: {versions}",
     ]
     return ". ".join(part[:1].upper() + part[1:] for part in parts if part) + "."
+
+
+def _encoder_words(encoder: Mapping[str, str]) -> str:
+    """Name an encoder; a folder that is called by its own hash has no name beside its label."""
+    label, name, hash = (encoder[key] for key in ("label", "name", "fingerprint"))
+    named = ": ".join(text for text in (label, name if name != hash or not label else "") if text)
+    pretrained = f", {encoder['pretrained']}" if encoder.get("pretrained") else ""
+    return f"{named} ({hash[:12]}){pretrained}"
 
 
 def shown_command(arguments: Sequence[str]) -> str:

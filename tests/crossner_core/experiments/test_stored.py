@@ -50,7 +50,7 @@ def test_rows_are_found_by_the_figures_they_stand_for_and_orders_are_counted() -
 
     made = side_by_side([measured(58.0)])
     assert "| LANER | pretrain_finetune | 67.39 | 55.00 | music, ai | 3 | x: ours A |" in made
-    assert "Of 1 pairs of rows over the same corpora, each on at least 3 seeds, 1 stand" in made
+    assert "Pairs of rows over the same corpora, each on at least 3 seeds: 1; in the published order here: 1." in made
     assert "- LANER, pretrain_finetune − BERT + CRF, pretrain_finetune: -0.50 here, +3.21 there" in side_by_side(
         [measured(60.0)]
     )
