@@ -47,6 +47,12 @@ VARIANTS: dict[str, dict[str, object]] = {
     },
     "pdaln-mean-teacher": {"setting": "pdaln", "pdaln_student": "mean_teacher"},
     "datnet-private": {"architecture": "bilstm_crf", "setting": "datnet", "lstm_private": True},
+    "cross-domain-lm": {
+        "architecture": "bilstm_crf",
+        "setting": "cross_domain_lm",
+        "encoder": "words:size=8,chars=cnn",
+        "lstm_layers": 1,
+    },
     "coach-templates": {"architecture": "coach", "template_weight": 1.0},
 }
 

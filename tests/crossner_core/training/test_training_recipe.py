@@ -94,7 +94,15 @@ def test_recipe_field_that_is_no_more_is_read_and_means_nothing() -> None:
 
 def test_setting_registry_names_the_known_ones() -> None:
     own = ("direct", "pretrain_finetune", "joint", "pdaln", "pdaln_unsupervised")
-    assert setting_ids() == (*own, "self_training", "transfer_self_training", "source_only", "la_dtl", "datnet")
+    assert setting_ids() == (
+        *own,
+        "self_training",
+        "transfer_self_training",
+        "source_only",
+        "la_dtl",
+        "datnet",
+        "cross_domain_lm",
+    )
     assert [id for id in setting_ids() if not needs_source(id)] == ["direct", "self_training"]
     with pytest.raises(InvalidConfig, match="direct, pretrain_finetune, joint"):
         setting("sideways")
