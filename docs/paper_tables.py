@@ -23,7 +23,7 @@ _NEEDS = (
     ("DAPT", "text of the domain in millions of words, and a GPU"),
     ("NER-BERT (4 types)", _NOT_RUN),
     ("NER-BERT", "the paper's corpus of mentions (315 types, 16 million sentences), and a GPU"),
-    ("Jia et al. 2019", "not built yet"),
+    ("Jia et al. 2019", "the study `baselines`, which has not run with it yet"),
 )
 """What a row takes, where its system's name holds these words."""
 _CLOSE = 0.005

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.windows import Batch
@@ -66,16 +66,33 @@ class BilstmCrf(Crf):
         return super().copy_shared_tags(other, parents)
 
 
-def run_lstm(lstm: nn.LSTM, vectors: Tensor, sizes: Tensor) -> Tensor:
+def run_lstm(lstm: nn.LSTM, vectors: Tensor, sizes: Tensor, weights: Sequence[Tensor] | None = None) -> Tensor:
     """Return a BiLSTM's states (B, W, 2H) for vectors (B, W, D), of which the first `sizes` (B,) of each row count.
 
-    The others have zeros.
+    The others have zeros. `weights` take the place of the LSTM's own, in the order of its parameters.
     """
     packed = pack_padded_sequence(vectors, sizes.cpu(), batch_first=True, enforce_sorted=False)
     with with_backward(lstm):
-        states, _ = lstm(packed)
+        states = lstm(packed)[0] if weights is None else _run_with(lstm, packed, weights)
     padded, _ = pad_packed_sequence(states, batch_first=True, total_length=vectors.shape[1])
     return padded
+
+
+def _run_with(lstm: nn.LSTM, packed: PackedSequence, weights: Sequence[Tensor]) -> PackedSequence:
+    """Return what a BiLSTM would with other weights; gradients go to these."""
+    begin = packed.data.new_zeros(2 * lstm.num_layers, int(packed.batch_sizes[0]), lstm.hidden_size)
+    states, _, _ = torch.lstm(
+        packed.data,
+        packed.batch_sizes,
+        (begin, begin),
+        list(weights),
+        lstm.bias,
+        lstm.num_layers,
+        lstm.dropout,
+        lstm.training,
+        lstm.bidirectional,
+    )
+    return packed._replace(data=states)
 
 
 def _shapes(lstm: nn.LSTM | None) -> dict[str, torch.Size]:

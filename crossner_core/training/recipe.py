@@ -14,6 +14,7 @@ from crossner_core.errors import InvalidConfig
 from crossner_core.models.registry import architecture_ids
 from crossner_core.options.base import Checked, is_as_before, matters, option, value_before
 from crossner_core.options.coach import CoachOptions
+from crossner_core.options.cross_domain_lm import CrossDomainLmOptions
 from crossner_core.options.datnet import DatnetOptions
 from crossner_core.options.la_dtl import LaDtlOptions
 from crossner_core.options.label_aware import LabelAwareOptions
@@ -83,6 +84,7 @@ class Recipe(
     PdalnOptions,
     LaDtlOptions,
     DatnetOptions,
+    CrossDomainLmOptions,
     SelfTrainingOptions,
     ScaleOptions,
     Checked,

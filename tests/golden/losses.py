@@ -26,6 +26,7 @@ from crossner_core.adaptation.__main__ import main as pretrain_command
 from crossner_core.formats import write
 from crossner_core.training.__main__ import main as train_command
 from crossner_core.training.processes import run_together
+from crossner_core.training.settings.registry import needs_unlabelled
 from tests.support.training_builders import own_sentences, save_encoder, tiny_recipe
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,6 +54,14 @@ RECIPES: dict[str, dict[str, Any]] = {
     "pdaln_unsupervised": {"setting": "pdaln_unsupervised", "pdaln_student": "mean_teacher", **_ROUND, **_FORMER},
     "la_dtl": {"setting": "la_dtl", "architecture": "crf", "source_epochs": 1},
     "datnet": {"setting": "datnet", "architecture": "bilstm_crf", **_TWO_LSTMS, "source_epochs": 1},
+    "cross_domain_lm": {
+        "setting": "cross_domain_lm",
+        "architecture": "bilstm_crf",
+        "encoder": "words:size=8,chars=cnn",
+        "lstm_size": 8,
+        "lstm_layers": 1,
+        "source_epochs": 1,
+    },
     "self_training": {"setting": "self_training", **_STUDENT},
     "transfer_self_training": {"setting": "transfer_self_training", **_SOURCE_STAGE, **_STUDENT},
 }
@@ -80,11 +89,11 @@ def measure(folder: Path) -> dict[str, Any]:
 
 
 def _train(folder: Path, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    recipe = tiny_recipe(encoder=str(folder / "encoder"), max_epochs=2, **changes).to_dict()
+    recipe = tiny_recipe(**{"encoder": str(folder / "encoder"), "max_epochs": 2, **changes}).to_dict()
     words = ["--data", str(folder / "songs"), "--out", str(folder / name), "--recipe", json.dumps(recipe)]
     setting = recipe["setting"]
     words += ["--source", str(folder / "news")] if setting not in ("direct", "self_training") else []
-    words += ["--unlabelled", str(folder / "bare.jsonl")] if "pdaln" in setting or "self" in setting else []
+    words += ["--unlabelled", str(folder / "bare.jsonl")] if needs_unlabelled(setting) else []
     if code := train_command([*words, "--threads", "1"]):
         raise RuntimeError(f"{name} ended with code {code}")
     result = json.loads((folder / name / "result.json").read_text())

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.options.base import value_before
+from crossner_core.options.cross_domain_lm import CrossDomainLmOptions
 from crossner_core.options.datnet import DatnetOptions
 from crossner_core.options.la_dtl import LaDtlOptions
 from crossner_core.options.pdaln import PdalnOptions
@@ -70,7 +71,11 @@ _LATER_OF_RECIPES = (
         "deterministic": False,
     }
     | {"lstm_private": False}
-    | {field.name: field.default for options in (LaDtlOptions, DatnetOptions) for field in dataclasses.fields(options)}
+    | {
+        field.name: field.default
+        for options in (LaDtlOptions, DatnetOptions, CrossDomainLmOptions)
+        for field in dataclasses.fields(options)
+    }
     | {field.name: value_before(field) for field in dataclasses.fields(PdalnOptions) if field.metadata["later"]}
     | {field.name: field.default for field in dataclasses.fields(TypeAwareOptions) if field.name.startswith("type_")}
 )

@@ -16,8 +16,8 @@ from tests.support.training_builders import save_encoder
 
 CHOSEN = study("baselines")
 ROWS = [
-    "BiLSTM-CRF, word", "BiLSTM-CRF, word+char", "Coach, word", "Coach, word+char", "Multi-cell LSTM, word",
-    "Multi-cell LSTM, encoder",
+    "BiLSTM-CRF, word", "BiLSTM-CRF, word+char", "Coach, word", "Coach, word+char", "Jia et al. 2019, word+char",
+    "Multi-cell LSTM, word", "Multi-cell LSTM, encoder",
 ]  # fmt: skip
 
 
@@ -28,14 +28,17 @@ def test_baselines_are_trained_as_in_the_papers() -> None:
         ("bilstm_crf", "words:glove,chars=cnn"),
         ("coach", "words:glove"),
         ("coach", "words:glove,chars=cnn"),
+        ("bilstm_crf", "words:glove,chars=cnn"),
         ("multi_cell", "words:glove"),
         ("multi_cell", "minilm"),
     ]
-    assert {(cell.recipe.setting, cell.recipe.upsample, cell.recipe.dropout) for cell in cells} == {("joint", 10, 0.5)}
-    bilstm, _, coach, *_ = (cell.recipe for cell in cells)
+    assert {(cell.recipe.upsample, cell.recipe.dropout) for cell in cells} == {(10, 0.5)}
+    assert [cell.recipe.setting for cell in cells] == [*["joint"] * 4, "cross_domain_lm", *["joint"] * 2]
+    bilstm, _, coach, _, jia, *_ = (cell.recipe for cell in cells)
     assert (bilstm.lstm_size, bilstm.lstm_layers, bilstm.source_head_learning_rate) == (256, 2, 1e-3)
     assert (coach.lstm_size, coach.span_size, coach.lstm_layers, coach.type_rows) == (200, 200, 2, False)
     assert coach.source_head_learning_rate == 1e-4
+    assert (jia.lstm_size, jia.lstm_layers, jia.source_batch_size, jia.lm_weight) == (200, 1, 30, 1.0)
     changed = CHOSEN.config(corpora=("music",), seeds=(5,), recipe={"dropout": 0.3, "source_epochs": 4})
     assert {(cell.recipe.dropout, cell.recipe.source_epochs) for cell in CHOSEN.cells(changed)} == {(0.3, 4)}
     with pytest.raises(InvalidConfig, match="recipe sets setting"):
@@ -44,19 +47,20 @@ def test_baselines_are_trained_as_in_the_papers() -> None:
 
 def test_baselines_are_printed_beside_the_published_figures(tmp_path: Path) -> None:
     encoder = str(save_encoder(tmp_path / "tiny"))
-    values = small_config(encoder, words="size=8", rows={label: {"lstm_size": 8, "span_size": 8} for label in ROWS[:4]})
+    values = small_config(encoder, words="size=8", rows={label: {"lstm_size": 8, "span_size": 8} for label in ROWS[:5]})
     config = CHOSEN.config.from_dict(values)
     *_, last = run_study("baselines", config, data=data_folder(tmp_path / "data"), out=tmp_path / "out")
-    assert last.result is not None and last.result.complete and last.done == 6
+    assert last.result is not None and last.result.complete and last.done == 7
     scores, gains = last.result.tables
     assert [row[0] for row in scores.rows] == ROWS
     printed = [row[1].published for row in scores.rows if isinstance(row[1], Measured)]
-    assert printed == [40.77, 44.79, 45.58, 51.66, None, 70.52]
+    assert printed == [40.77, 44.79, 45.58, 51.66, 63.56, None, 70.52]
     assert [row[0] for row in gains.rows] == [
         "BiLSTM-CRF, word+char − BiLSTM-CRF, word",
         "Coach, word − BiLSTM-CRF, word",
         "Coach, word+char − Coach, word",
         "Coach, word+char − BiLSTM-CRF, word+char",
+        "Jia et al. 2019, word+char − BiLSTM-CRF, word+char",
         "Multi-cell LSTM, word − BiLSTM-CRF, word",
         "Multi-cell LSTM, encoder − Multi-cell LSTM, word",
     ]

@@ -94,7 +94,15 @@ def test_recipe_field_that_is_no_more_is_read_and_means_nothing() -> None:
 
 def test_setting_registry_names_the_known_ones() -> None:
     own = ("direct", "pretrain_finetune", "joint", "pdaln", "pdaln_unsupervised")
-    assert setting_ids() == (*own, "self_training", "transfer_self_training", "source_only", "la_dtl", "datnet")
+    assert setting_ids() == (
+        *own,
+        "self_training",
+        "transfer_self_training",
+        "source_only",
+        "la_dtl",
+        "datnet",
+        "cross_domain_lm",
+    )
     assert [id for id in setting_ids() if not needs_source(id)] == ["direct", "self_training"]
     with pytest.raises(InvalidConfig, match="direct, pretrain_finetune, joint"):
         setting("sideways")
@@ -234,7 +242,8 @@ def test_recipe_field_of_a_stage_counts_exactly_where_the_plan_reads_it(id: str)
         "self_training_epochs": 9, "pdaln_rounds": 3, "pdaln_round_epochs": 9, "pdaln_round_rate": 0.1,
         "source_unmarked": "unknown",
     }  # fmt: skip
-    plain = Recipe(setting=id, architecture="crf")
+    trained = "crf" if setting(id).trains("crf") else setting(id).architectures[0]
+    plain = Recipe(setting=id, architecture=trained)
     for name, value in other.items():
         changed = replace(plain, **{name: value})
         assert (_plan(changed) == _plan(plain)) == (changed.hash == plain.hash), (id, name)

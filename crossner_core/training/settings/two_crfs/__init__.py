@@ -1,3 +1,3 @@
-"""Two baselines of PDALN's table with a CRF for each domain on one body: La-DTL and DATNet; `plan` needs no torch."""
+"""Baselines with a CRF for each domain: La-DTL, DATNet and the cross-domain language model; `plan` needs no torch."""
 
 from crossner_core.training.settings.two_crfs import plan as plan

@@ -1,4 +1,4 @@
-"""The two settings: one stage on both domains, as in `joint`, whose batches are divided by domain."""
+"""The three settings: one stage on both domains, as in `joint`, whose batches are divided by domain."""
 
 from __future__ import annotations
 
@@ -54,6 +54,27 @@ def datnet(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
         from crossner_core.training.settings.two_crfs.datnet import DatnetObjective
 
         return DatnetObjective(recipe, _target_sentences(recipe, data), model)
+
+    return (replace(_both(recipe, data), objective=make),)
+
+
+@register_setting(
+    "cross_domain_lm",
+    "Cross-domain language model: taggers and language models of both domains share what generates their BiLSTMs",
+    order=10,
+    unlabelled=True,
+    together=True,
+    architectures=("bilstm_crf",),
+)
+def cross_domain_lm(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
+    """Plan training with generated BiLSTMs; the tagger keeps the weights generated for it. Source: Jia et al. 2019."""
+
+    def make(model: TokenTagger, encoder: Encoder, _: TokenTagger | None) -> Objective:
+        from crossner_core.training.settings.two_crfs.cross_domain_lm import CrossDomainLmObjective
+
+        texts = [item.sentence for item in (*data.train, *data.source_train)]
+        bare = [sentence for sentence in data.unlabelled if sentence.tokens]
+        return CrossDomainLmObjective(recipe, _target_sentences(recipe, data), model, encoder, texts, bare)
 
     return (replace(_both(recipe, data), objective=make),)
 

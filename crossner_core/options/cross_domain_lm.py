@@ -1,0 +1,49 @@
+"""Options of cross-domain language modelling: a BiLSTM generated for each domain and task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from crossner_core.options.base import option
+
+_ONLY = {"setting": ("cross_domain_lm",)}
+
+
+@dataclass(frozen=True)
+class CrossDomainLmOptions:
+    """Weight and samples of the language model, and the sizes of the vectors that a BiLSTM is generated from.
+
+    Defaults are those of the released code. Source: Jia et al. 2019, section 3.
+    """
+
+    lm_weight: float = option(
+        1.0,
+        "Weight of the language model's loss beside that of the tags; 0: no language model.",
+        min=0.0,
+        max=100.0,
+        group="source",
+        only=_ONLY,
+        later=True,
+    )
+    lm_samples: int = option(
+        50,
+        "Words drawn in each step against which the language model tells the right one; all if there are no more.",
+        min=1,
+        max=1_000_000,
+        group="source",
+        only=_ONLY,
+        unless=({"lm_weight": (0.0,)},),
+        later=True,
+    )
+    lm_domain_size: int = option(
+        8, "Size of the vector of a domain.", min=1, max=256, group="source", only=_ONLY, later=True
+    )
+    lm_task_size: int = option(
+        8,
+        "Size of the vector of a task, which is to tag or to predict words.",
+        min=1,
+        max=256,
+        group="source",
+        only=_ONLY,
+        later=True,
+    )

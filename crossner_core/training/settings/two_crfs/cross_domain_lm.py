@@ -1,0 +1,149 @@
+"""Cross-domain language modelling: taggers and language models of both domains share what generates their BiLSTMs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.names import WORDS
+from crossner_core.encoders.windows import Batch
+from crossner_core.encoders.words import BUCKETS
+from crossner_core.errors import InvalidConfig
+from crossner_core.models.base import TokenTagger
+from crossner_core.models.bilstm_crf import BilstmCrf, run_lstm
+from crossner_core.models.crf import Crf
+from crossner_core.schema import Sentence
+from crossner_core.training.recipe import Recipe
+from crossner_core.training.sampled_softmax import SampledSoftmax
+from crossner_core.training.settings.two_crfs.generated import Generator
+from crossner_core.training.settings.two_crfs.objective import Domain, TwoCrfObjective
+
+SOURCE, TARGET = range(2)
+TAGGING, WORDS_AHEAD = range(2)
+_DRAW = 11
+
+
+class CrossDomainLmObjective(TwoCrfObjective):
+    """L = Σ_d (L_tags + λ L_lm), where the BiLSTM of a domain and a task has the weights W ⊗ I_domain ⊗ I_task.
+
+    L_lm is half of Σ_t −log p(w_{t+1} | h→_t) − log p(w_{t−1} | h←_t), a mean over sentences: the labelled ones of the
+    batch, and half a batch of the target's unlabelled ones if there are any. (λ/2) ‖Θ‖² is the recipe's weight decay.
+    The tagger's own BiLSTM is not trained: after each step it gets the weights generated for the target's tags, so
+    that the saved tagger is a plain BiLSTM-CRF.
+
+    One output layer serves both directions and domains; a word is what the encoder's hash makes of it (2^16 values), so
+    some words count as the same. Departures: AdamW instead of SGD; both domains count alike, where the released code
+    counts the target's tags twice; sentences have no boundary words.
+    Source: Jia et al. 2019, "Cross-Domain NER using Cross-Domain Language Modeling", ACL, section 3.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        targets: int,
+        model: TokenTagger,
+        encoder: Encoder,
+        texts: Sequence[Sentence],
+        bare: Sequence[Sentence],
+    ) -> None:
+        _check(recipe, encoder)
+        super().__init__(recipe, targets, model)
+        assert isinstance(model, BilstmCrf) and isinstance(self.parts, nn.ModuleDict)
+        self.encoder = encoder
+        self.generator = Generator(model.lstm, 2, 2, recipe.lm_domain_size, recipe.lm_task_size)
+        self.parts["generator"] = self.generator
+        model.lstm.requires_grad_(False)
+        self.output: SampledSoftmax | None = None
+        self.bare = encoder.windows(bare) if recipe.lm_weight else []
+        if recipe.lm_weight:
+            self.ranks, count = ranks_of_words(encoder, [*texts, *bare])
+            self.output = SampledSoftmax(count, model.lstm.hidden_size, recipe.lm_samples)
+            self.parts["output"] = self.output
+        self.weights, self.step = torch.empty(0), 0  # (domains, tasks, P), of the current step
+        self.parts.to(model.start.device)
+        self.after_step(model)
+
+    def loss(self, model: TokenTagger, batch: Batch, sentences: Sequence[int], step: int) -> Tensor:
+        """Return the loss of a batch, a scalar."""
+        self.weights, self.step = self.generator(), step
+        return super().loss(model, batch, sentences, step)
+
+    def read(self, model: Crf, batch: Batch, *, is_source: bool) -> Tensor:
+        """Return the states of the BiLSTM generated for the tags of a domain, (B, W, R)."""
+        return self._states(model, batch, SOURCE if is_source else TARGET, TAGGING)
+
+    def terms(self, model: Crf, source: Domain | None, target: Domain | None) -> Tensor:
+        """Return the weighted losses of the language models, over the mean of the sentences of each domain."""
+        total = self.weights.new_zeros(())
+        if self.output is None:
+            return total
+        rng = np.random.default_rng([self.recipe.seed, _DRAW, self.step])
+        drawn = self.output.draw(rng)
+        drawn = drawn if drawn is None else drawn.to(total.device)
+        texts = {SOURCE: [source.batch] if source else [], TARGET: [target.batch] if target else []}
+        if self.bare:
+            rows = sum(len(batch.mask) for batches in texts.values() for batch in batches)
+            chosen = rng.choice(len(self.bare), min(len(self.bare), max(1, rows // 2)), replace=False)
+            texts[TARGET].append(self.encoder.collate([self.bare[index] for index in chosen]).to(total.device))
+        for domain, batches in texts.items():
+            losses = [self._words_ahead(model, batch, domain, drawn) for batch in batches]
+            if losses:
+                total = total + torch.stack(losses).sum() / sum(len(batch.mask) for batch in batches)
+        return self.recipe.lm_weight * total
+
+    def after_step(self, model: TokenTagger) -> None:
+        """Give the tagger the weights generated for the target's tags."""
+        assert isinstance(model, BilstmCrf)
+        with torch.no_grad():
+            made = self.generator.shaped(self.generator()[TARGET, TAGGING])
+            for weights, value in zip(model.lstm.parameters(), made, strict=True):
+                weights.copy_(value)
+
+    def _states(self, model: Crf, batch: Batch, domain: int, task: int) -> Tensor:
+        assert isinstance(model, BilstmCrf)
+        vectors = model.dropout(model.token_vectors(batch))
+        weights = self.generator.shaped(self.weights[domain, task])
+        return run_lstm(model.lstm, vectors, batch.sizes.lengths, weights)
+
+    def _words_ahead(self, model: Crf, batch: Batch, domain: int, drawn: Tensor | None) -> Tensor:
+        """Return the summed loss of a batch's words given those before and those after them, halved, a scalar."""
+        assert self.output is not None
+        forward, backward = self._states(model, batch, domain, WORDS_AHEAD).chunk(2, -1)  # (B, W, H) each
+        words = self.ranks.to(batch.mask.device)[batch.input_ids[..., 1].gather(1, batch.positions)]  # (B, W)
+        pairs = batch.mask[:, 1:]  # (B, W - 1) True where a token has one before it
+        ahead = self.output(forward[:, :-1][pairs], words[:, 1:][pairs], drawn)
+        behind = self.output(backward[:, 1:][pairs], words[:, :-1][pairs], drawn)
+        return (ahead.sum() + behind.sum()) / 2
+
+
+def ranks_of_words(encoder: Encoder, texts: Sequence[Sentence]) -> tuple[Tensor, int]:
+    """Return by hash the rank (2^16,) of the words of texts, by how often they occur from 0, and how many there are."""
+    counts = Counter(word for sentence in texts for word in sentence.words)
+    hashes: Counter[int] = Counter()
+    for word, (piece,) in zip(counts, encoder.pieces([list(counts)])[0], strict=True):
+        hashes[piece[1]] += counts[word]
+    ordered = sorted(hashes, key=lambda value: (-hashes[value], value))
+    ranks = torch.zeros(BUCKETS, dtype=torch.long)
+    ranks[torch.tensor(ordered, dtype=torch.long)] = torch.arange(len(ordered))
+    return ranks, len(ordered)
+
+
+def _check(recipe: Recipe, encoder: Encoder) -> None:
+    """Raise InvalidConfig for what would let a language model see the words that it is to predict."""
+    if recipe.lstm_private:
+        raise InvalidConfig("lstm_private is on; with the setting 'cross_domain_lm' each domain has a BiLSTM anyway.")
+    if recipe.lm_weight and encoder.kind != WORDS:
+        raise InvalidConfig(
+            f"encoder is {recipe.encoder!r}, whose vectors hold the neighbouring words that the language model of the "
+            "setting 'cross_domain_lm' is to predict; choose word vectors (words:…), or set lm_weight to 0."
+        )
+    if recipe.lm_weight and recipe.lstm_layers > 1:
+        raise InvalidConfig(
+            f"lstm_layers is {recipe.lstm_layers}; from the second layer on both directions hold the words that the "
+            "language model of the setting 'cross_domain_lm' is to predict. Set it to 1, or lm_weight to 0."
+        )
