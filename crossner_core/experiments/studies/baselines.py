@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from crossner_core.encoders.names import WORDS
+from crossner_core.encoders.names import FLAIR, WORDS
 from crossner_core.experiments.published import DOMAINS, LIU, dapt_system, printed, published_f1
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
 from crossner_core.experiments.study import StudyConfig
 from crossner_core.options.base import option
 
 BILSTM, COACH, JIA, CELLS = "BiLSTM-CRF", "Coach", "Jia et al. 2019", "Multi-cell LSTM"
+CHARACTERS = "FLAIR"
 WORD, BOTH = "word", "word+char"
 _JOINT: Mapping[str, Any] = {"upsample": 10, "dropout": 0.5}
 _WORDS: Mapping[str, Any] = {
@@ -31,6 +32,7 @@ _BODIES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         "bilstm_crf",
         {"setting": "cross_domain_lm", "source_batch_size": 30, "lstm_size": 200, "lstm_layers": 1},
     ),
+    CHARACTERS: ("bilstm_crf", {"lstm_size": 256, "lstm_layers": 1}),
     CELLS: ("multi_cell", {}),
 }
 """Architecture and options of each baseline, where the recipe does not say otherwise; its setting if not `joint`."""
@@ -42,6 +44,7 @@ class BaselinesConfig(StudyConfig):
 
     words: str = option("glove", "Word vectors: a text file, glove (the package's), or size=N for random ones.")
     chars: str = option("cnn", "What reads the characters.", choices=("cnn", "lstm"))
+    flair: str = option("", "Folder of FLAIR's character models, trained or converted; without one FLAIR has no row.")
 
 
 def rows(config: BaselinesConfig) -> list[Row]:
@@ -49,6 +52,8 @@ def rows(config: BaselinesConfig) -> list[Row]:
     words = {WORD: f"{WORDS}:{config.words}", BOTH: f"{WORDS}:{config.words},chars={config.chars}"}
     made = [_of_words(config, body, read, words[read]) for body in (BILSTM, COACH) for read in words]
     made += [_of_words(config, JIA, BOTH, words[BOTH]), _of_words(config, CELLS, WORD, words[WORD])]
+    if config.flair:
+        made.append(_of_words(config, CHARACTERS, BOTH, f"{FLAIR}:{config.flair},words={config.words}"))
     for label, encoder in each_encoder(config):
         known = published_f1(dapt_system(label).replace("BERT-base", CELLS), "joint")
         own = _changes(config, CELLS, {})
@@ -57,9 +62,9 @@ def rows(config: BaselinesConfig) -> list[Row]:
 
 
 def _of_words(config: BaselinesConfig, body: str, read: str, encoder: str) -> Row:
-    against = [joined(body, WORD)] if read != WORD and body != JIA else []
+    against = [joined(body, WORD)] if read != WORD and body in (BILSTM, COACH) else []
     against += [joined(BILSTM, read)] if body != BILSTM else []
-    known = published_f1(body if body == JIA else f"{body} {read}", "joint")
+    known = published_f1(body if body in (JIA, CHARACTERS) else f"{body} {read}", "joint")
     return Row(joined(body, read), _changes(config, body, _WORDS), encoder, published=known, against=tuple(against))
 
 

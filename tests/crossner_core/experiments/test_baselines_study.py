@@ -66,6 +66,14 @@ def test_baselines_are_printed_beside_the_published_figures(tmp_path: Path) -> N
     ]
 
 
+def test_flair_has_a_row_where_its_character_models_are() -> None:
+    row = next(row for row in rows(BaselinesConfig(corpora=("music",), flair="/lm")) if row.label.startswith("FLAIR"))
+    assert (row.label, row.encoder, row.against) == (
+        "FLAIR, word+char", "flair:/lm,words=glove", ("BiLSTM-CRF, word+char",),
+    )  # fmt: skip
+    assert row.published["music"] == 65.60 and row.changes["lstm_layers"] == 1
+
+
 def test_multi_cell_on_a_pretrained_encoder_has_the_figure_of_its_way() -> None:
     config = BaselinesConfig(corpora=("music",), encoders=("none=minilm", "span-integrated=/x", "token-domain=/y"))
     made = {row.label: row.published.get("music") for row in rows(config)[-3:]}
