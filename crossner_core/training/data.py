@@ -77,7 +77,7 @@ class TrainingData:
     @property
     def source_annotated(self) -> tuple[frozenset[str], ...]:
         """The types that the corpus of each sentence of `source_train` annotates."""
-        return tuple(source.types for source in self.sources for _ in weighted(source))
+        return tuple(types for source in self.sources for types in (source.types,) * len(weighted(source)))
 
     @property
     def source_dev(self) -> tuple[LabelledSentence, ...]:
