@@ -166,14 +166,19 @@ def kind_in(folder: Path) -> type[Encoder]:
 
 
 def vectors(model: Any, batch: Batch) -> Tensor:
-    """Return the vectors (B, L, H) of an encoder's module.
+    """Return the vectors (B, L, H) of an encoder's module; of one with a decoder, such as BART, those of its encoder.
 
     A transformer gets no mask where the host knows that nothing is padded: it would drop the mask itself, but only
     after waiting for the GPU to look at it.
     """
     whole = batch.host is not None and not batch.host.padded and hasattr(model, "config")
     mask = None if whole else batch.attention_mask
-    return model(input_ids=batch.input_ids, attention_mask=mask).last_hidden_state
+    return encoding_part(model)(input_ids=batch.input_ids, attention_mask=mask).last_hidden_state
+
+
+def encoding_part(model: Any) -> Any:
+    """Return the part of a module that reads a text: its encoder, where it has a decoder too."""
+    return model.get_encoder() if getattr(getattr(model, "config", None), "is_encoder_decoder", False) else model
 
 
 def _stated(folder: Path) -> dict[str, Any]:

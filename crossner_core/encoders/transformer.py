@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from crossner_core.encoders.base import TRANSFORMER, Encoder, register
+from crossner_core.encoders.base import TRANSFORMER, Encoder, encoding_part, register
 from crossner_core.encoders.windows import Batch
 from crossner_core.errors import EncoderUnavailable, InvalidConfig
 
@@ -86,7 +86,7 @@ class Transformer(Encoder):
         return "" if digest == BUNDLED_READING else digest
 
     def last_layers(self, batch: Batch, most: int) -> Tensor:
-        states = self.model(
+        states = encoding_part(self.model)(
             input_ids=batch.input_ids, attention_mask=batch.attention_mask, output_hidden_states=True
         ).hidden_states
         return torch.cat(states[-min(most, self.model.config.num_hidden_layers) :], -1)
@@ -183,7 +183,13 @@ def _load_tokenizer(source: str, *, local: bool) -> Any:
 
     options: dict[str, Any] = {"local_files_only": local, "trust_remote_code": False}
     # Byte-level tokenizers of pre-split words need to see the space before each word.
-    if AutoConfig.from_pretrained(source, **options).model_type in {"roberta", "xlm-roberta", "gpt2", "longformer"}:
+    if AutoConfig.from_pretrained(source, **options).model_type in {
+        "roberta",
+        "xlm-roberta",
+        "gpt2",
+        "longformer",
+        "bart",
+    }:
         options["add_prefix_space"] = True
     return AutoTokenizer.from_pretrained(source, **options)
 

@@ -64,7 +64,7 @@ class Export:
 
 READ_WHOLE_WORDS = dict.fromkeys(
     ("bilstm_crf", "coach", "multi_cell"), "its BiLSTM reads whole words one after the other, the graph subwords."
-)
+) | {"bartner": "it writes the entities one after another, each by those before it, and a graph gives all at once."}
 """Why architectures cannot leave as a graph that reads subwords."""
 
 EXPORTS: Registry[Export] = Registry("crossner_core.exports", "export target", by_name=True, apart=("base", "decoder"))

@@ -105,6 +105,18 @@ class TokenTagger(nn.Module):
         """Return the scores of first tags, last tags and transitions, if the model has them."""
         return None
 
+    def copy_alike(self, other: TokenTagger, beginnings: tuple[str, ...]) -> bool:
+        """Copy another's weights whose names begin so, if it has the same of the same shapes; return whether."""
+        mine, theirs = (
+            {name: value for name, value in model.state_dict().items() if name.startswith(beginnings)}
+            for model in (self, other)
+        )
+        if {name: value.shape for name, value in mine.items()} != {name: value.shape for name, value in theirs.items()}:
+            return False
+        for name, value in mine.items():
+            value.copy_(theirs[name])
+        return True
+
     def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Copy another head's rows of equally named tags (else of an ancestor); return the equally named ones."""
         mine, theirs = self.tag_rows(), other.tag_rows()

@@ -129,18 +129,10 @@ class Coach(ReadsTypes, BilstmCrf):
 
     def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Copy all that belongs to no type, then the learned vectors of equally named types (else of an ancestor)."""
-        if not isinstance(other, Coach):
+        if not isinstance(other, Coach) or not self.copy_alike(other, _BY_NO_TYPE):
             return ()
-        mine, theirs = self._common(), other._common()
-        if {name: value.shape for name, value in mine.items()} != {name: value.shape for name, value in theirs.items()}:
-            return ()
-        for name, value in mine.items():
-            value.copy_(theirs[name])
         copy_tag_rows([(self.own_rows, other.own_rows)], self.tags[1::2], other.tags[1::2], parents)
         return tuple(tag for tag in self.tags if tag in other.tags)
-
-    def _common(self) -> dict[str, Tensor]:
-        return {name: value for name, value in self.state_dict().items() if name.startswith(_BY_NO_TYPE)}
 
     def _step_scores(self, states: Tensor) -> Tensor:
         return self.head(self.dropout(states)).float()  # (B, W, 3)

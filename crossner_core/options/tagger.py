@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from crossner_core.options.base import option
 
 TITLE = "BERT tagger"
+_WHOLE = ({"architecture": ("bartner",)},)  # it writes whole entities, never anything else
 
 
 @dataclass(frozen=True)
@@ -22,4 +23,4 @@ class TaggerOptions:
         later=True,
     )
     dropout: float = option(0.1, "Dropout before the head.", min=0.0, max=0.9)
-    constrained: bool = option(True, "Constrain decoding to valid IOB2 tag sequences.", group="model")
+    constrained: bool = option(True, "Constrain decoding to valid IOB2 tag sequences.", group="model", unless=_WHOLE)

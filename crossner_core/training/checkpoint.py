@@ -32,7 +32,7 @@ def write_folder(
     def fill(beside: Path) -> None:
         if extra is not None:
             _add_files(extra, beside)
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, beside / TENSORS)
+        save_file(_apart(tensors), beside / TENSORS)
         sync(beside / TENSORS)
         write_json(beside / META, {"format": FORMAT_VERSION, **meta})
 
@@ -40,6 +40,17 @@ def write_folder(
         replace_folder(folder, fill)
     except (OSError, SafetensorError) as error:
         raise StorageError(f"The checkpoint {folder} cannot be written: {error}. {what_helps(error)}") from error
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors on the CPU, those that share memory copied: BART's two embeddings are one."""
+    saved: dict[str, Tensor] = {}
+    taken: set[int] = set()
+    for name, tensor in tensors.items():
+        own = tensor.detach().cpu().contiguous()
+        saved[name] = own.clone() if own.data_ptr() in taken else own
+        taken.add(own.data_ptr())
+    return saved
 
 
 def _add_files(extra: Callable[[Path], None], folder: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.models.registry import architecture_ids
+from crossner_core.options.bartner import BartnerOptions
 from crossner_core.options.base import Checked, is_as_before, matters, option, value_before
 from crossner_core.options.coach import CoachOptions
 from crossner_core.options.cross_domain_lm import CrossDomainLmOptions
@@ -77,6 +78,7 @@ _STUDENT = "self_training_"
 
 @dataclass(frozen=True)
 class Recipe(
+    BartnerOptions,
     CoachOptions,
     MultiCellOptions,
     LabelAwareOptions,

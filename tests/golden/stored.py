@@ -60,6 +60,8 @@ _LATER_OF_RECIPES = (
         "lstm_layers": 2,
         "span_size": 200,
         "template_weight": 0.0,
+        "decoder_layers": 2,
+        "pointer_share": 0.5,
         "cell_size": 100,
         "cell_type_weight": 1.0,
         "cell_attention_weight": 1.0,

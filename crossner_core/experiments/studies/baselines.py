@@ -15,7 +15,7 @@ from crossner_core.experiments.study import StudyConfig
 from crossner_core.options.base import option
 
 BILSTM, COACH, JIA, CELLS = "BiLSTM-CRF", "Coach", "Jia et al. 2019", "Multi-cell LSTM"
-CHARACTERS = "FLAIR"
+CHARACTERS, WRITER = "FLAIR", "BARTNER"
 WORD, BOTH = "word", "word+char"
 _JOINT: Mapping[str, Any] = {"upsample": 10, "dropout": 0.5}
 _WORDS: Mapping[str, Any] = {
@@ -33,6 +33,7 @@ _BODIES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         {"setting": "cross_domain_lm", "source_batch_size": 30, "lstm_size": 200, "lstm_layers": 1},
     ),
     CHARACTERS: ("bilstm_crf", {"lstm_size": 256, "lstm_layers": 1}),
+    WRITER: ("bartner", {"dropout": 0.3}),
     CELLS: ("multi_cell", {}),
 }
 """Architecture and options of each baseline, where the recipe does not say otherwise; its setting if not `joint`."""
@@ -40,7 +41,7 @@ _BODIES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 @dataclass(frozen=True)
 class BaselinesConfig(StudyConfig):
-    """The word vectors of the rows that read words; `encoders` are those of the multi-cell LSTM on an encoder."""
+    """The word vectors of the rows that read words; `encoders` are those of BARTNER and the multi-cell LSTM."""
 
     words: str = option("glove", "Word vectors: a text file, glove (the package's), or size=N for random ones.")
     chars: str = option("cnn", "What reads the characters.", choices=("cnn", "lstm"))
@@ -55,9 +56,10 @@ def rows(config: BaselinesConfig) -> list[Row]:
     if config.flair:
         made.append(_of_words(config, CHARACTERS, BOTH, f"{FLAIR}:{config.flair},words={config.words}"))
     for label, encoder in each_encoder(config):
-        known = published_f1(dapt_system(label).replace("BERT-base", CELLS), "joint")
-        own = _changes(config, CELLS, {})
-        made.append(Row(joined(CELLS, "encoder", label), own, encoder, published=known, against=(joined(CELLS, WORD),)))
+        for body, against in ((WRITER, ()), (CELLS, (joined(CELLS, WORD),))):
+            known = published_f1(dapt_system(label).replace("BERT-base", body), "joint")
+            own = _changes(config, body, {})
+            made.append(Row(joined(body, "encoder", label), own, encoder, published=known, against=against))
     return made
 
 
