@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -12,6 +12,7 @@ from crossner_core.experiments.cells import Cell
 from crossner_core.experiments.published import DOMAINS, PDALN_SENTENCES, published_f1
 from crossner_core.experiments.studies._grid import Row, average, cell_of, check_labels, difference, overridden
 from crossner_core.experiments.studies.pdaln_ablation import FIVE_SEEDS, NO_TERMS
+from crossner_core.experiments.studies.recipes import AS_IT_IS, changes_of
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
 from crossner_core.experiments.tables import NOT_TESTED, Table, Value, interval_words, summary, verdict
 from crossner_core.options.base import option
@@ -193,6 +194,12 @@ class DifferencesConfig(StudyConfig):
     target_sentences: int = option(
         PDALN_SENTENCES, "Number of labelled target sentences for the PDALN claims.", min=1, max=10**7
     )
+    candidates: tuple[str, ...] = option(
+        (),
+        "Equal tuning: changes to the recipe, each FIELD=VALUE, several separated by blanks. Either side of a claim "
+        "takes the best of them on dev, or its own recipe if that is better.",
+        lines=True,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -209,6 +216,11 @@ class DifferencesConfig(StudyConfig):
             raise InvalidConfig(
                 f"recipe sets {' and '.join(decided)}, of which each claim has its own on either side; leave it out."
             )
+        for text in self.candidates:
+            if decided := [name for name in ("architecture", "setting") if name in changes_of(text)]:
+                raise InvalidConfig(
+                    f"Candidate {text!r} sets {' and '.join(decided)}, of which each claim has its own on either side."
+                )
 
 
 def claims(config: DifferencesConfig) -> list[Claim]:
@@ -224,13 +236,16 @@ def sides(config: DifferencesConfig, claim: Claim) -> tuple[Row, Row]:
     return Row(claim.label, claim.changes, encoder, size, order), Row("", claim.other, "", size, order)
 
 
-def pairs(config: DifferencesConfig, claim: Claim) -> Iterator[tuple[str, int, Cell, Cell]]:
-    """Yield corpus, seed, the cell claimed to be better, and the other one."""
-    better, other = sides(config, claim)
+def recipes_of(config: DifferencesConfig, side: Row) -> dict[str, Row]:
+    """Return a side of a claim as it is, and with each candidate's changes, by name."""
+    changed = {text: replace(side, changes={**side.changes, **changes_of(text)}) for text in config.candidates}
+    return {AS_IT_IS: side, **changed}
+
+
+def places(config: DifferencesConfig, claim: Claim) -> list[tuple[str, int]]:
+    """Return the corpora and seeds of a claim."""
     corpora, seeds = (config.scarce_corpora, config.scarce_seeds) if claim.scarce else (config.corpora, config.seeds)
-    for seed in seeds:
-        for corpus in corpora:
-            yield corpus, seed, cell_of(config, better, corpus, seed), cell_of(config, other, corpus, seed)
+    return [(corpus, seed) for seed in seeds for corpus in corpora]
 
 
 def cells(config: DifferencesConfig) -> list[Cell]:
@@ -238,9 +253,27 @@ def cells(config: DifferencesConfig) -> list[Cell]:
     check_labels(config, [claim.label for claim in claims(config)])
     _overridden(config)
     trained = (
-        cell for claim in claims(config) for *_, better, other in pairs(config, claim) for cell in (other, better)
+        cell_of(config, row, corpus, seed)
+        for claim in claims(config)
+        for corpus, seed in places(config, claim)
+        for side in reversed(sides(config, claim))
+        for row in recipes_of(config, side).values()
     )
     return list(dict.fromkeys(trained))
+
+
+def chosen_on_dev(config: DifferencesConfig, claim: Claim, side: Row, inputs: Inputs) -> str:
+    """Return the name of a side's recipe of the highest mean F1 on dev; as it is while one is missing."""
+    if not config.candidates:
+        return AS_IT_IS
+    means = dict[str, float]()
+    for name, row in recipes_of(config, side).items():
+        results = [inputs.results.get(cell_of(config, row, *place)) for place in places(config, claim)]
+        scores = [result.dev.f1 for result in results if result is not None and result.dev is not None]
+        if len(scores) < len(results):
+            return AS_IT_IS
+        means[name] = fmean(scores)
+    return max(means, key=lambda name: means[name])
 
 
 def build(config: DifferencesConfig, inputs: Inputs) -> Made:
@@ -264,6 +297,8 @@ def build(config: DifferencesConfig, inputs: Inputs) -> Made:
         for claim in asked
         if not _is_tested(config, claim)
     )
+    if config.candidates:
+        notes += tuple(_tuned(config, claim, inputs) for claim in asked)
     columns = ("", "decoding", "difference", "95 % interval", "reached", "by corpus", "n", "source")
     return Made((Table(TITLE, columns, tuple(lines), note),), None, notes)
 
@@ -272,6 +307,12 @@ def _overridden(config: DifferencesConfig) -> tuple[str, ...]:
     """Return remarks on claims that override what the recipe sets, on either side."""
     rows = [replace(side, label=claim.label) for claim in claims(config) for side in sides(config, claim)]
     return overridden(config, rows)
+
+
+def _tuned(config: DifferencesConfig, claim: Claim, inputs: Inputs) -> str:
+    """Say which recipe either side of a claim has taken."""
+    names = [chosen_on_dev(config, claim, side, inputs) for side in sides(config, claim)]
+    return f"{claim.label}: best on dev were {names[0]} (the side that is claimed to be better) and {names[1]}."
 
 
 def _chosen(usual: Recipe) -> str:
@@ -286,10 +327,11 @@ def _chosen(usual: Recipe) -> str:
 def _line(config: DifferencesConfig, claim: Claim, inputs: Inputs) -> tuple[Value, ...]:
     ours: dict[str, dict[int, float]] = {}
     theirs: dict[str, dict[int, float]] = {}
-    for corpus, seed, better, other in pairs(config, claim):
-        for cell, kept in ((better, ours), (other, theirs)):
+    for side, kept in zip(sides(config, claim), (ours, theirs), strict=True):
+        row = recipes_of(config, side)[chosen_on_dev(config, claim, side, inputs)]
+        for corpus, seed in places(config, claim):
             values = kept.setdefault(corpus, {})
-            if (result := inputs.results.get(cell)) is not None:
+            if (result := inputs.results.get(cell_of(config, row, corpus, seed))) is not None:
                 values[seed] = result.f1
     gains = {corpus: difference(values, theirs[corpus]) for corpus, values in ours.items()}
     known = _published(config, claim)

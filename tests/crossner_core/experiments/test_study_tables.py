@@ -225,6 +225,29 @@ def test_differences_give_both_sides_the_same_passes_over_the_target() -> None:
     assert direct.max_epochs == tuned.max_epochs + tuned.head_first_epochs
 
 
+def test_differences_tune_both_sides_alike_on_dev() -> None:
+    chosen = study("differences")
+    config = chosen.config(corpora=("music",), seeds=(1, 2), claims=("crf",), candidates=("learning_rate=1e-4",))
+    cells = chosen.cells(config)
+    assert len(cells) == 8
+    # By architecture and rate: F1 on dev, then on test. Each side takes what is better on dev.
+    scores = {("crf", 1e-4): (0.6, 40.0), ("tagger", 1e-4): (0.2, 60.0)}
+    usual = {"crf": (0.5, 50.0), "tagger": (0.7, 45.0)}
+    results = {}
+    for cell in cells:
+        architecture = cell.recipe.architecture
+        dev, test = scores.get((architecture, cell.recipe.learning_rate), usual[architecture])
+        results[cell] = SimpleNamespace(f1=test, dev=SimpleNamespace(f1=dev))
+    made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
+    assert made.tables[0].rows[0][2] == Measured(-5.0, 0.0, 2, pytest.approx(2.04), True)  # type: ignore[arg-type]
+    assert any("best on dev were learning_rate=1e-4 (" in note and "and as it is." in note for note in made.notes)
+    results.pop(cells[-1])  # one of the CRF's with the candidate
+    (row,) = chosen.build(config, Inputs(results, Path(), Path())).tables[0].rows  # type: ignore[arg-type]
+    assert row[2].mean == 5.0  # type: ignore[union-attr]
+    with pytest.raises(InvalidConfig, match="sets architecture, of which each claim has its own"):
+        chosen.config(candidates=("architecture=crf",))
+
+
 def test_transfer_as_released_differs_in_the_setting_alone_and_says_how_it_trains() -> None:
     chosen = study("differences")
     config = chosen.config(corpora=("ai",), seeds=(1,), claims=("transfer-released",))
