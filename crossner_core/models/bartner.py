@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.windows import IGNORED, Batch
-from crossner_core.errors import InvalidConfig
 from crossner_core.models.base import TokenTagger
 from crossner_core.models.dropout import Dropout
 from crossner_core.models.heads import copy_tag_rows, tag_types
@@ -48,20 +47,21 @@ class Bartner(TokenTagger):
     and apart; of the others the best is taken. A token's probabilities are those at the steps that decided on it: of an
     entity's token, that of the entity's tokens together times those of the types; of another, that no entity began
     there when it was passed over. Of a corpus that annotates some types only, every other token counts as outside.
+    Without subwords an encoder's vectors stand for the embeddings, and G starts at random.
     """
 
     def __init__(self, encoder: Encoder, tags: Sequence[str], options: BartnerOptions) -> None:
         super().__init__(encoder, tags)
-        encoder.require_subwords("BARTNER")
         self.options, size = options, encoder.hidden_size
+        self.has_embeddings = encoder.tokenizer is not None
         self.own = None if _decoder_of(encoder.model) is not None else _new_decoder(encoder, options)
-        self.pointed = nn.Sequential(
-            nn.Linear(size, size), Dropout(options.dropout), nn.ReLU(), nn.Linear(size, size)
-        )  # fmt: skip
+        self.pointed = nn.Sequential(nn.Linear(size, size), Dropout(options.dropout), nn.ReLU(), nn.Linear(size, size))
         self.dropout = Dropout(options.dropout)
         self.head = nn.Linear(size, 1 + len(tag_types(self.tags)), bias=False)  # the end, then the types
-        with torch.no_grad():
-            self.head.weight.copy_(_names(encoder, tag_types(self.tags)))
+        nn.init.normal_(self.head.weight, std=0.02)
+        if self.has_embeddings:
+            with torch.no_grad():
+                self.head.weight.copy_(_names(encoder, tag_types(self.tags)))
 
     @property
     def decoder(self) -> Any:
@@ -85,9 +85,12 @@ class Bartner(TokenTagger):
         """Return what the decoder reads, and the outputs it may choose: tokens, types of the first `allowed` tags."""
         hidden, types = self.hidden(batch), self.head.out_features - 1
         first = batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1])  # (B, W, H)
-        embedded = self.encoder.get_input_embeddings()(batch.input_ids).gather(1, first)  # (B, W, H)
+        tokens = hidden.gather(1, first)  # (B, W, H)
+        embedded = tokens
+        if self.has_embeddings:
+            embedded = self.encoder.get_input_embeddings()(batch.input_ids).gather(1, first)
         share = self.options.pointer_share
-        keys = share * self.pointed(hidden.gather(1, first)) + (1 - share) * embedded
+        keys = share * self.pointed(tokens) + (1 - share) * embedded
         rows = self.head.weight.roll(-1, 0).expand(len(hidden), -1, -1)  # (B, T + 1, H) the end last
         foreign = batch.tags.new_zeros(len(hidden), types, dtype=torch.bool)
         if batch.foreign is not None:
@@ -244,8 +247,7 @@ def _new_decoder(encoder: Encoder, options: BartnerOptions) -> Any:
     from transformers.models.bart.modeling_bart import BartDecoder
 
     size = encoder.hidden_size
-    if size % (heads := max(1, size // _HEADS_OF)):
-        raise InvalidConfig(f"BARTNER's decoder splits vectors among {heads} heads, and {size} cannot be split so.")
+    heads = next(heads for heads in range(max(1, size // _HEADS_OF), 0, -1) if size % heads == 0)
     config = BartConfig(
         d_model=size,
         decoder_layers=options.decoder_layers,

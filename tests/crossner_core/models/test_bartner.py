@@ -13,7 +13,6 @@ from crossner_core.encoders.base import vectors
 from crossner_core.encoders.loading import load_encoder
 from crossner_core.encoders.windows import Batch
 from crossner_core.encoders.words import Words
-from crossner_core.errors import EncoderUnavailable
 from crossner_core.exports.base import EXPORTS
 from crossner_core.models.bartner import Bartner, sequences
 from crossner_core.models.heads import head_tags
@@ -21,7 +20,7 @@ from crossner_core.tags import spans_from_tags
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import build_model, load_tagger
 from crossner_core.training.recipe import Recipe
-from tests.support.training_builders import TYPES, batch_for, tiny_data, tiny_encoder, tiny_recipe
+from tests.support.training_builders import TYPES, batch_for, own_sentences, tiny_data, tiny_encoder, tiny_recipe
 
 KINDS = len(TYPES)
 
@@ -34,8 +33,9 @@ def model_for(types: tuple[str, ...] = TYPES, **changes: object) -> Bartner:
         torch.manual_seed(11)  # some entities, one of them of two tokens
         with torch.no_grad():
             made.head.weight.normal_()
-            made.pointed[-1].weight.mul_(20)
-            made.pointed[-1].bias.normal_()
+            *_, weight, bias = made.pointed.parameters()
+            weight.mul_(20)
+            bias.normal_()
     return made.eval()
 
 
@@ -209,8 +209,10 @@ def test_bart_folder_is_an_encoder_and_its_decoder_writes(architecture: str, tmp
     assert read == list(last.result.predictions) and len(read) == len(tiny_data().test)
 
 
-def test_bartner_refuses_word_vectors_and_exports() -> None:
-    with pytest.raises(EncoderUnavailable, match="no subwords, which BARTNER needs"):
-        build_model(tiny_recipe(architecture="bartner"), Words.new("size=8"), TYPES)
+def test_bartner_points_at_word_vectors_and_says_why_it_is_not_exported() -> None:
+    model = build_model(tiny_recipe(architecture="bartner"), words := Words.new("size=150"), TYPES).eval()
+    assert isinstance(model, Bartner) and model.decoder.config.decoder_attention_heads == 2
+    memory = model.read(batch := words.collate(words.windows([item.sentence for item in own_sentences(2)])))
+    torch.testing.assert_close(memory.given[:, : batch.mask.shape[1]], model.token_vectors(batch))
     for target in ("huggingface", "onnx", "spacy"):
         assert "writes" in EXPORTS.one(target).refusal(Recipe(architecture="bartner"))
