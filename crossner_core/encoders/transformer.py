@@ -27,6 +27,8 @@ BODY = (
     "model_type", "num_attention_heads", "hidden_act", "layer_norm_eps", "hidden_dropout_prob",
     "attention_probs_dropout_prob",
 )  # fmt: skip
+# Models whose tokenizers need to see the space before each of the words that they are given.
+BYTE_LEVEL = {"roberta", "xlm-roberta", "gpt2", "longformer", "bart"}
 # BERT-like positions are at most this many when neither config nor tokenizer says so.
 DEFAULT_MAX_LENGTH = 512
 
@@ -182,14 +184,7 @@ def _load_tokenizer(source: str, *, local: bool) -> Any:
     from transformers import AutoConfig, AutoTokenizer
 
     options: dict[str, Any] = {"local_files_only": local, "trust_remote_code": False}
-    # Byte-level tokenizers of pre-split words need to see the space before each word.
-    if AutoConfig.from_pretrained(source, **options).model_type in {
-        "roberta",
-        "xlm-roberta",
-        "gpt2",
-        "longformer",
-        "bart",
-    }:
+    if AutoConfig.from_pretrained(source, **options).model_type in BYTE_LEVEL:
         options["add_prefix_space"] = True
     return AutoTokenizer.from_pretrained(source, **options)
 

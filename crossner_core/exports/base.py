@@ -62,7 +62,7 @@ class Export:
             raise InvalidConfig(f"There are no int8 weights for {self.id}, only for {able}. Leave int8 out.")
 
 
-READ_WHOLE_WORDS = dict.fromkeys(
+NO_GRAPH = dict.fromkeys(
     ("bilstm_crf", "coach", "multi_cell"), "its BiLSTM reads whole words one after the other, the graph subwords."
 ) | {"bartner": "it writes the entities one after another, each by those before it, and a graph gives all at once."}
 """Why architectures cannot leave as a graph that reads subwords."""

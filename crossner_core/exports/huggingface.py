@@ -126,7 +126,7 @@ register(
         write=write,
         has_int8=False,
         refused={
-            "bartner": "it writes entities by a decoder, which AutoModelForTokenClassification has not.",
+            "bartner": "it writes entities by a decoder, which AutoModelForTokenClassification does not have.",
             "bilstm_crf": "its BiLSTM and its transitions between tags are no part of AutoModelForTokenClassification.",
             "coach": "its BiLSTM, and the types that it chooses for whole spans, are no part of "
             "AutoModelForTokenClassification.",

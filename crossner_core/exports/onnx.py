@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crossner_core.exports.base import READ_WHOLE_WORDS, About, Export, register
+from crossner_core.exports.base import NO_GRAPH, About, Export, register
 
 if TYPE_CHECKING:
     from crossner_core.training.predictor import Predictor
@@ -50,6 +50,6 @@ register(
         title="ONNX (model and decoder, without PyTorch)",
         takes="every architecture without an LSTM over words, on an encoder that is a transformer",
         write=write,
-        refused=READ_WHOLE_WORDS,
+        refused=NO_GRAPH,
     )
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.exports.base import READ_WHOLE_WORDS, About, Export, register
+from crossner_core.exports.base import NO_GRAPH, About, Export, register
 
 if TYPE_CHECKING:
     from crossner_core.training.predictor import Predictor
@@ -146,6 +146,6 @@ register(
         title="spaCy (a package to install, on ONNX Runtime)",
         takes="every architecture without an LSTM over words, on an encoder that is a transformer",
         write=write,
-        refused=READ_WHOLE_WORDS,
+        refused=NO_GRAPH,
     )
 )

@@ -112,7 +112,7 @@ def _document(stem: str, data: Data, beside: Data, configuration: str, options: 
     layout = BratLayout(source.newline, source.bom, configuration=configuration)
     text = Text(stem, source.text)
     del source, entities
-    yield from pieces_of(text, iter(marks), options, layout, file=file, losses=losses, problems=problems)
+    yield from pieces_of(text, marks, options, layout, file=file, losses=losses, problems=problems)
 
 
 def _annotations(data: Data, name: str) -> Iterator[tuple[int, str]]:

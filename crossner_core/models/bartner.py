@@ -207,10 +207,11 @@ class _Writing:
         self.types = torch.where(covered.unsqueeze(2), of_types, self.types)
         tag = 2 + 2 * (chosen - width).unsqueeze(1) - (places == self._start.unsqueeze(1)).long()
         self.tags = torch.where(covered, tag, self.tags)
-        begins = working & token & ~self._open
+        pointed = working & token
+        begins = pointed & ~self._open
         self._start = torch.where(begins, chosen, self._start)
-        self._log = torch.where(begins, log, torch.where(working & token, self._log + log, self._log))
-        self._last = torch.where(working & token, chosen, self._last)
+        self._log = torch.where(begins, log, torch.where(pointed, self._log + log, self._log))
+        self._last = torch.where(pointed, chosen, self._last)
         self._open = torch.where(working, token, self._open)
         self.done = self.done | ended
         return chosen

@@ -1,5 +1,5 @@
-"""The papers' baselines without a transformer's head: BiLSTM-CRF, Coach, cross-domain language
-modelling (Jia et al. 2019) and the multi-cell LSTM, trained jointly.
+"""The papers' baselines beside BERT taggers, trained jointly: BiLSTM-CRF, Coach, the cross-domain language model of Jia
+et al. 2019, FLAIR where its character models are given, BARTNER, and the multi-cell LSTM.
 """
 
 from __future__ import annotations
