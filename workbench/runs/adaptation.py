@@ -366,7 +366,7 @@ def _sizes(sizes: Sequence[int], most: int) -> list[int]:
 
 def _recipe(recipe: Recipe | Mapping[str, Any]) -> Recipe:
     chosen = recipe if isinstance(recipe, Recipe) else Recipe.from_dict(recipe)
-    setting(chosen.setting).check(chosen.architecture)
+    setting(chosen.setting).check(chosen)
     return chosen
 
 

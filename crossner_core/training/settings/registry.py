@@ -19,7 +19,8 @@ class Setting:
 
     `unlabelled`: it also uses unlabelled target sentences; `source`: it reads a source corpus; `together`: it trains
     one stage on source and target, with the source's rates, batches and epochs. `architectures` are those that it can
-    train, all if empty. `order` is its position among all settings, in forms and messages.
+    train, all if empty. `refuse` raises InvalidConfig for a Recipe that it cannot train for another reason. `order` is
+    its position among all settings, in forms and messages.
     """
 
     id: str
@@ -30,25 +31,28 @@ class Setting:
     source: bool = True
     together: bool = False
     architectures: tuple[str, ...] = ()
+    refuse: Callable[[Any], None] | None = None
 
     def trains(self, architecture: str) -> bool:
         """Return whether it can train an architecture."""
         return not self.architectures or architecture in self.architectures
 
-    def check(self, architecture: str) -> None:
-        """Raise InvalidConfig if it cannot train an architecture."""
-        if not self.trains(architecture):
+    def check(self, recipe: Any) -> None:
+        """Raise InvalidConfig if it cannot train a Recipe, as far as that can be told before anything is loaded."""
+        if not self.trains(recipe.architecture):
             raise InvalidConfig(
-                f"architecture is {architecture!r}, which the setting {self.id!r} cannot train; choose "
+                f"architecture is {recipe.architecture!r}, which the setting {self.id!r} cannot train; choose "
                 f"{' or '.join(self.architectures)}."
             )
+        if self.refuse is not None:
+            self.refuse(recipe)
 
     def plan(self, recipe: Any, data: Any) -> tuple[Stage, ...]:
         """Plan the stages of a run from its Recipe and TrainingData (not imported here, as recipes import the ids).
 
-        Raises InvalidConfig if the setting needs source sentences and there are none, or cannot train the architecture.
+        Raises InvalidConfig if the setting needs source sentences and there are none, or cannot train the recipe.
         """
-        self.check(recipe.architecture)
+        self.check(recipe)
         if self.source and not data.source_train:
             raise InvalidConfig(
                 f"Setting {recipe.setting!r} needs sentences of the source corpus {recipe.source!r}, and there are "
@@ -71,6 +75,7 @@ def register_setting(
     source: bool = True,
     together: bool = False,
     architectures: tuple[str, ...] = (),
+    refuse: Callable[[Any], None] | None = None,
 ) -> Callable[[Planner], Planner]:
     """Register a function that plans the stages of a run from (recipe, data); see Setting.
 
@@ -78,7 +83,7 @@ def register_setting(
     """
 
     def keep(plan: Planner) -> Planner:
-        SETTINGS.add(id, Setting(id, title, plan, order, unlabelled, source, together, architectures))
+        SETTINGS.add(id, Setting(id, title, plan, order, unlabelled, source, together, architectures, refuse))
         return plan
 
     return keep

@@ -276,6 +276,11 @@ def test_cross_domain_lm_refuses_what_shows_the_words_that_it_predicts() -> None
     with pytest.raises(InvalidConfig, match="lstm_private"):
         begin(words(), lstm_private=True)
     assert begin(tiny_encoder(), lm_weight=0.0, lstm_layers=2).task.objective.output is None
+    for encoder in ("minilm", "flair:characters"):
+        with pytest.raises(InvalidConfig, match=rf"encoder is '{encoder}', .*words:"):
+            setting(ID).check(tiny_recipe(**{**CHANGES, "encoder": encoder}))
+        setting(ID).check(tiny_recipe(**{**CHANGES, "encoder": encoder, "lm_weight": 0.0}))
+    setting(ID).check(tiny_recipe(**{**CHANGES, "encoder": "vectors-of-ours"}))
     with pytest.raises(InvalidConfig, match=r"'crf', .*'cross_domain_lm'.* choose bilstm_crf"):
         setting(ID).plan(tiny_recipe(setting=ID, architecture="crf"), data)
     with pytest.raises(InvalidConfig, match="accumulate"):

@@ -182,6 +182,9 @@ def test_adaptation_requests_out_of_range_are_refused(store: Store, tmp_path: Pa
         start(store, actor, dataset_id=data.id, recipe=itself)
     with pytest.raises(InvalidConfig, match="'la_dtl' cannot train; choose crf or bilstm_crf"):
         start(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path, setting="la_dtl"))
+    with pytest.raises(InvalidConfig, match=r"lstm_layers is 2.* Set it to 1"):
+        two = recipe_here(tmp_path, setting="cross_domain_lm", architecture="bilstm_crf", lstm_layers=2)
+        start(store, actor, dataset_id=data.id, recipe=two)
     with pytest.raises(InvalidConfig, match="the setting 'joint' needs other data"):
         adaptation.start_few_shot(store, actor, dataset_id=data.id, recipe=itself)
     with pytest.raises(InvalidConfig, match="sizes"):

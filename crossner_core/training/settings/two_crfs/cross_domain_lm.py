@@ -10,10 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from crossner_core.encoders.base import Encoder
-from crossner_core.encoders.names import WORDS
 from crossner_core.encoders.windows import Batch
 from crossner_core.encoders.words import BUCKETS
-from crossner_core.errors import InvalidConfig
 from crossner_core.models.base import TokenTagger
 from crossner_core.models.bilstm_crf import BilstmCrf, run_lstm
 from crossner_core.models.crf import Crf
@@ -51,7 +49,6 @@ class CrossDomainLmObjective(TwoCrfObjective):
         texts: Sequence[Sentence],
         bare: Sequence[Sentence],
     ) -> None:
-        _check(recipe, encoder)
         super().__init__(recipe, targets, model)
         assert isinstance(model, BilstmCrf) and isinstance(self.parts, nn.ModuleDict)
         self.encoder = encoder
@@ -131,19 +128,3 @@ def ranks_of_words(encoder: Encoder, texts: Sequence[Sentence]) -> tuple[Tensor,
     ranks = torch.zeros(BUCKETS, dtype=torch.long)
     ranks[torch.tensor(ordered, dtype=torch.long)] = torch.arange(len(ordered))
     return ranks, len(ordered)
-
-
-def _check(recipe: Recipe, encoder: Encoder) -> None:
-    """Raise InvalidConfig for what would let a language model see the words that it is to predict."""
-    if recipe.lstm_private:
-        raise InvalidConfig("lstm_private is on; with the setting 'cross_domain_lm' each domain has a BiLSTM anyway.")
-    if recipe.lm_weight and encoder.kind != WORDS:
-        raise InvalidConfig(
-            f"encoder is {recipe.encoder!r}, whose vectors hold the neighbouring words that the language model of the "
-            "setting 'cross_domain_lm' is to predict; choose word vectors (words:…), or set lm_weight to 0."
-        )
-    if recipe.lm_weight and recipe.lstm_layers > 1:
-        raise InvalidConfig(
-            f"lstm_layers is {recipe.lstm_layers}; from the second layer on both directions hold the words that the "
-            "language model of the setting 'cross_domain_lm' is to predict. Set it to 1, or lm_weight to 0."
-        )

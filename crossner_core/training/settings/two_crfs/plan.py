@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from crossner_core.encoders.names import BUNDLED, FLAIR, WORDS
+from crossner_core.errors import InvalidConfig
 from crossner_core.training.settings.joint import joint
 from crossner_core.training.settings.registry import register_setting
 from crossner_core.training.stage import Objective, Stage
@@ -58,6 +60,27 @@ def datnet(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     return (replace(_both(recipe, data), objective=make),)
 
 
+def _shows_neighbours(recipe: Recipe) -> InvalidConfig:
+    """Return why a language model cannot learn from the vectors of a recipe's encoder."""
+    return InvalidConfig(
+        f"encoder is {recipe.encoder!r}, whose vectors hold the neighbouring words that the language model of the "
+        "setting 'cross_domain_lm' is to predict; choose word vectors (words:…), or set lm_weight to 0."
+    )
+
+
+def _refuse_what_shows_words(recipe: Recipe) -> None:
+    """Raise InvalidConfig for what would let a language model see the words that it is to predict."""
+    if recipe.lstm_private:
+        raise InvalidConfig("lstm_private is on; with the setting 'cross_domain_lm' each domain has a BiLSTM anyway.")
+    if recipe.lm_weight and (recipe.encoder == BUNDLED or recipe.encoder.startswith(f"{FLAIR}:")):
+        raise _shows_neighbours(recipe)  # of other names only the encoder itself tells
+    if recipe.lm_weight and recipe.lstm_layers > 1:
+        raise InvalidConfig(
+            f"lstm_layers is {recipe.lstm_layers}; from the second layer on both directions hold the words that the "
+            "language model of the setting 'cross_domain_lm' is to predict. Set it to 1, or lm_weight to 0."
+        )
+
+
 @register_setting(
     "cross_domain_lm",
     "Cross-domain language model: taggers and language models of both domains share what generates their BiLSTMs",
@@ -65,6 +88,7 @@ def datnet(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     unlabelled=True,
     together=True,
     architectures=("bilstm_crf",),
+    refuse=_refuse_what_shows_words,
 )
 def cross_domain_lm(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan training with generated BiLSTMs; the tagger keeps the weights generated for it. Source: Jia et al. 2019."""
@@ -72,6 +96,8 @@ def cross_domain_lm(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     def make(model: TokenTagger, encoder: Encoder, _: TokenTagger | None) -> Objective:
         from crossner_core.training.settings.two_crfs.cross_domain_lm import CrossDomainLmObjective
 
+        if recipe.lm_weight and encoder.kind != WORDS:
+            raise _shows_neighbours(recipe)
         texts = [item.sentence for item in (*data.train, *data.source_train)]
         bare = [sentence for sentence in data.unlabelled if sentence.tokens]
         return CrossDomainLmObjective(recipe, _target_sentences(recipe, data), model, encoder, texts, bare)
