@@ -26,9 +26,10 @@ from crossner_core.training.data import TrainingData
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import TAGGER, WarmStart, train
 from crossner_core.training.predictor import Predictor, load_tagger
+from crossner_core.training.recipe import SOURCE_ONLY, Recipe
 from crossner_core.training.settings.registry import needs_unlabelled
 
-STATE, ASKED = "state.json", "asked.json"
+STATE, ASKED, ZERO_SHOT = "state.json", "asked.json", "zero-shot"
 # Combined with the seed: random streams for dev sentences, choosing, annotating, and assigning annotators.
 _DEV, _CHOOSE, _ANNOTATE, _WHOSE = 1, 2, 3, 4
 
@@ -43,6 +44,9 @@ class Round:
     point: RoundPoint | None
     message: str
     done: bool = False
+
+
+STOPPED = Round(None, "Stopped; what was annotated is kept.")
 
 
 @dataclass
@@ -171,6 +175,11 @@ class _Campaign:
                 continue
             if len(self.labelled.chosen) < size:
                 self._load(number)
+                if not number and self.options.zero_shot:
+                    yield from self._know_by_sources(should_stop)
+                    if self.predictor is None:
+                        yield STOPPED
+                        return
                 yield Round(None, self._annotate_up_to(size, number))
             results: list[RunResult] = []
             for result, message in self._train(number, should_stop):
@@ -178,7 +187,7 @@ class _Campaign:
                 if message:
                     yield Round(None, message)
             if not results:
-                yield Round(None, "Stopped; what was annotated is kept.")
+                yield STOPPED
                 return
             self.points.append(self._point(number, results[0]))
             self._save()
@@ -249,24 +258,44 @@ class _Campaign:
         if needs_unlabelled(self.recipe.setting):
             bare = tuple(self.pool[index].sentence for index in self._rest())
         data = replace(self.data, train=tuple(self._gold()), dev=self.dev, unlabelled=bare, proposed=self._names())
-        folder, warm = self._folder(number), None
+        warm = None
         if number and self.options.warm_epochs:
             warm = WarmStart(self._folder(number - 1) / TAGGER, self.options.warm_epochs)
         result = None
-        for event in train(
-            self.recipe, data, checkpoint_dir=folder, encoder=self.encoder, should_stop=should_stop,
-            source_cache=self.source_cache, warm_start=warm,
-        ):  # fmt: skip
-            result = event.result
-            yield None, event.message
-        if result is None or result.outcome == "stopped":
+        for result, message in self._model(str(number), self.recipe, data, should_stop, warm):
+            yield None, message
+        if result is None:
             return
         if result.test is None:
             raise BadInput(" ".join(result.notes) or "There is no score on the test sentences.")
-        self.predictor, self.keys = load_tagger(folder, device=self.recipe.device), [*self.keys, str(number)]
-        if number:
-            shutil.rmtree(self._folder(number - 1), ignore_errors=True)
+        shutil.rmtree(self._folder(number - 1) if number else self._folder(ZERO_SHOT), ignore_errors=True)
         yield result, ""
+
+    def _know_by_sources(self, should_stop: Callable[[], bool]) -> Iterator[Round]:
+        """Train the source stage alone, whose model chooses and suggests until there is one of the gold."""
+        recipe, data = replace(self.recipe, setting=SOURCE_ONLY), replace(self.data, dev=())  # it reads no train
+        for _, message in self._model(ZERO_SHOT, recipe, data, should_stop):
+            if message:
+                yield Round(None, message)
+
+    def _model(
+        self,
+        key: str,
+        recipe: Recipe,
+        data: TrainingData,
+        should_stop: Callable[[], bool],
+        warm: WarmStart | None = None,
+    ) -> Iterator[tuple[RunResult | None, str]]:
+        """Train the newest model; yield messages, the last with its result unless it was stopped."""
+        folder, result = self._folder(key), None
+        for event in train(
+            recipe, data, checkpoint_dir=folder, encoder=self.encoder, should_stop=should_stop,
+            source_cache=self.source_cache, warm_start=warm,
+        ):  # fmt: skip
+            result = event.result if event.result is None or event.result.outcome != "stopped" else None
+            yield result, event.message
+        if result is not None:
+            self.predictor, self.keys = load_tagger(folder, device=recipe.device), [*self.keys, key]
 
     def _names(self) -> dict[str, tuple[Span, ...]]:
         """Return what gazetteer and links propose for the queried sentences; empty if teachers do not use it."""
@@ -294,8 +323,8 @@ class _Campaign:
             per_type={name: score.f1 for name, score in result.test.per_type.items()},
         )
 
-    def _folder(self, number: int) -> Path:
-        return self.folder / f"model-{number}"
+    def _folder(self, key: int | str) -> Path:
+        return self.folder / f"model-{key}"
 
     def _load(self, number: int) -> None:
         """Load the model of the previous round if the campaign is resumed from a saved state."""
@@ -321,4 +350,5 @@ class _Campaign:
         labelled["spans"] = [tuple(Span(*span) for span in spans) for spans in labelled["spans"]]
         self.labelled = _Labelled(**labelled)
         self.points = [RoundPoint(**point) for point in values["points"]]
-        self.keys = [str(number) for number in range(len(self.points))]
+        first = [ZERO_SHOT] if self.options.zero_shot and self.points else []
+        self.keys = [*first, *(str(number) for number in range(len(self.points)))]

@@ -48,6 +48,11 @@ class SimulationOptions(Checked):
         max=1000,
         later=True,
     )
+    zero_shot: bool = option(
+        False,
+        "Begin with the model of the source stage: it chooses and suggests before the first label.",
+        later=True,
+    )
     seed: int = option(555, "Seed of the dev sentences, of the strategy's random choices, and of the models.", min=0)
 
     @property
@@ -57,6 +62,7 @@ class SimulationOptions(Checked):
         extras += ", self-training" if self.self_training else ""
         extras += " and gazetteer" if self.gazetteer_teaches else ""
         extras += f", warm start of {self.warm_epochs} epochs" if self.warm_epochs else ""
+        extras += ", zero-shot start" if self.zero_shot else ""
         return f"{self.strategy}{extras}{', suggestions' if self.suggestions else ''}"
 
     def __post_init__(self) -> None:
@@ -85,6 +91,11 @@ class Simulation:
     def __post_init__(self) -> None:
         if self.options.self_training:
             with_students(self.recipe)
+        if self.options.zero_shot and not self.recipe.source_first:
+            raise InvalidConfig(
+                f"zero_shot begins with the model of a source stage, and the setting {self.recipe.setting!r} has none; "
+                "choose pretrain_finetune, or leave zero_shot out."
+            )
 
     @property
     def models_recipe(self) -> Recipe:

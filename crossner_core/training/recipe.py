@@ -330,6 +330,11 @@ class Recipe(
         return reads_texts(vars(self))
 
     @property
+    def source_first(self) -> bool:
+        """Whether a stage on the source alone comes before the target's."""
+        return self.setting in _STAGED["setting"]
+
+    @property
     def own_text_encoder(self) -> bool:
         """Whether the tagger's own encoder reads the texts, and learns to."""
         return self.type_encoder == "own" and matters(Recipe.__dataclass_fields__["type_encoder"], vars(self))

@@ -74,6 +74,11 @@ class StrategiesConfig(StudyConfig):
         False, "Show annotators suggestions of the newest model and a gazetteer (not for random sentences)."
     )
     suggestions_from: float = option(0.4, "Proposals with a lower score are hints, which cost nothing.", min=0, max=1)
+    zero_shot: bool = option(
+        False,
+        "Begin with the model of the source stage, which chooses and suggests before the first label (not for random "
+        "sentences).",
+    )
     gazetteer: str = option("", "Folder of a compiled gazetteer, for suggestions and strategies. Default: none.")
     annotator: Mapping[str, Any] = option(
         {},
@@ -145,6 +150,7 @@ def _options(config: StrategiesConfig, text: str, seed: int) -> SimulationOption
         self_training=chosen.self_training,
         gazetteer_teaches=chosen.gazetteer,
         warm_epochs=int(warm[1]) if warm else 0,
+        zero_shot=config.zero_shot and text != BASELINE,
         at=config.baseline_at if text == BASELINE else config.at,
         dev_sentences=config.dev_sentences,
         random_share=0.0 if text == BASELINE else config.random_share,

@@ -31,7 +31,7 @@ from crossner_core.simulation.campaign import Round, play, split_pool
 from crossner_core.simulation.config import Simulation, SimulationOptions
 from crossner_core.tags import tags_from_spans
 from crossner_core.training.checkpoint import read_json
-from crossner_core.training.data import TrainingData
+from crossner_core.training.data import SourceCorpus, TrainingData
 from tests.support.on_ray import needs_ray, run_study_on_ray
 from tests.support.paths import ROOT
 from tests.support.training_builders import TYPES, labelled, own_sentences, save_encoder, tiny_encoder, tiny_recipe
@@ -200,6 +200,44 @@ def test_campaign_with_warm_start_goes_on_from_the_round_before(tmp_path: Path) 
     assert warm[0].f1 == cold[0].f1 and warm[1].sentences == cold[1].sentences
     with pytest.raises(InvalidConfig, match="its own teacher"):
         rounds(tmp_path / "st", simulation(warm_epochs=1, self_training=True, at=(4, 8)))
+
+
+def of_sources(**changes: object) -> Simulation:
+    options = SimulationOptions(
+        strategy="token_entropy", at=(4, 8), dev_sentences=4, seed=7, suggestions=True, **changes
+    )
+    return Simulation("own", options, tiny_recipe(max_epochs=6, setting="pretrain_finetune", source_epochs=20))
+
+
+def test_campaign_that_starts_from_the_sources_chooses_and_suggests_before_the_first_label(tmp_path: Path) -> None:
+    known = replace(data(), sources=(SourceCorpus(own_sentences(30, offset=60)),))
+
+    def first(name: str, chosen: Simulation) -> Round:
+        played = play(chosen, known, tiny_encoder(), tmp_path / name, source_cache=tmp_path / "source")
+        points = [one for one in played if one.point is not None]
+        assert [one.point.sentences for one in points if one.point is not None] == [4, 8]
+        return points[0]
+
+    bare, told = first("bare", of_sources()), first("told", of_sources(zero_shot=True))
+    assert bare.point is not None and told.point is not None
+    assert told.point.seconds / told.point.entities < 0.9 * bare.point.seconds / bare.point.entities
+    assert told.point.strategy == "token_entropy, zero-shot start, suggestions"
+    assert not list(tmp_path.glob("told/model-zero-shot"))
+
+
+def test_campaign_that_starts_from_the_sources_goes_on_after_an_interruption(tmp_path: Path) -> None:
+    known = replace(data(), sources=(SourceCorpus(own_sentences(30, offset=60)),))
+    chosen = of_sources(zero_shot=True)
+    whole = list(play(chosen, known, tiny_encoder(), tmp_path / "whole", source_cache=tmp_path / "source"))
+    stopped = list(play(chosen, known, tiny_encoder(), tmp_path / "own", should_stop=lambda: True))
+    assert "Stopped" in stopped[-1].message and not stopped[-1].done
+    on = list(play(chosen, known, tiny_encoder(), tmp_path / "own", source_cache=tmp_path / "source"))
+    assert [one.point for one in on if one.point] == [one.point for one in whole if one.point]
+
+
+def test_simulation_without_a_source_stage_cannot_start_from_it() -> None:
+    with pytest.raises(InvalidConfig, match="setting 'direct' has none"):
+        simulation(zero_shot=True)
 
 
 def test_campaign_of_a_pool_that_is_too_small_is_refused(tmp_path: Path) -> None:
