@@ -129,7 +129,7 @@ def start_run(
     """
     allowed = (*KEEPERS, SYSTEM.role)
     require(actor, *allowed)
-    chosen = _recipe(recipe)
+    chosen = trainable(recipe)
     with store.write() as session:
         target = _target(session, actor, campaign_id, snapshot_id, dataset_id, allowed)
         chosen = settled(session, actor, chosen, dataset_id=target.dataset_id, campaign_id=target.campaign_id)
@@ -170,7 +170,7 @@ def start_few_shot(
     campaign's guidelines only one that waits.
     """
     require(actor, *KEEPERS)
-    chosen, sizes, seeds = _recipe(recipe), sorted(set(sizes)), tuple(dict.fromkeys(seeds))
+    chosen, sizes, seeds = trainable(recipe), sorted(set(sizes)), tuple(dict.fromkeys(seeds))
     if chosen.setting == SOURCE_ONLY:
         raise InvalidConfig(f"setting {SOURCE_ONLY!r} trains on no target sentence, so it has no curve; start one run.")
     with store.write() as session:
@@ -364,7 +364,8 @@ def _sizes(sizes: Sequence[int], most: int) -> list[int]:
     return sorted({min(size, most) for size in sizes})
 
 
-def _recipe(recipe: Recipe | Mapping[str, Any]) -> Recipe:
+def trainable(recipe: Recipe | Mapping[str, Any]) -> Recipe:
+    """Return a recipe that its setting can train, as far as that can be told now; else raise InvalidConfig."""
     chosen = recipe if isinstance(recipe, Recipe) else Recipe.from_dict(recipe)
     setting(chosen.setting).check(chosen)
     return chosen

@@ -154,6 +154,7 @@ def change_round_settings(
     """
     require(actor, *KEEPERS)
     chosen = checked(strategy, random_share, retrain_every, recipe)
+    adaptation.trainable(recipe_for(chosen.strategy, chosen.recipe or {}))
     with store.write() as session:
         current, campaign = enter(session, actor, campaign_id, *KEEPERS)
         refuse_archived(campaign)

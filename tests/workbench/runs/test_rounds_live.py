@@ -33,6 +33,9 @@ from workbench.labelling import handout
 from workbench.reports import curves, learning
 from workbench.runs import adaptation, rounds
 
+UNFIT = {"recipe": {"architecture": "label_aware", "setting": "datnet"}}
+"""What no run can train, as can be told when the rounds are set up."""
+
 
 def test_turn_settings_are_kept_and_checked(store: Store) -> None:
     admin = person(store, "admin")
@@ -43,7 +46,7 @@ def test_turn_settings_are_kept_and_checked(store: Store) -> None:
     )
     found = rounds.round_settings(store, admin, campaign_id)
     assert (found.strategy, found.random_share, found.retrain_every) == ("longest + k_centre", 0.1, 5)
-    for wrong in ({"strategy": "wisdom"}, {"random_share": 2}, {"retrain_every": -1}, {"recipe": {"speed": 1}}):
+    for wrong in ({"strategy": "wisdom"}, {"random_share": 2}, {"retrain_every": -1}, {"recipe": {"speed": 1}}, UNFIT):
         with pytest.raises(InvalidConfig):
             rounds.change_round_settings(store, admin, campaign_id, **{"strategy": "longest", **wrong})  # type: ignore[arg-type]
     assert rounds.round_settings(store, admin, campaign_id) == found
