@@ -31,7 +31,7 @@ from crossner_core.options.pretraining import PretrainOptions
 from crossner_core.training.checkpoint import META, prefixed, read_folder, read_json, write_folder
 from crossner_core.training.engine import Evaluation, Plan, Progress, Report, Task, TaskRun, Work, share
 from crossner_core.training.loop import STATE, STEPS_BETWEEN_EVENTS, STOPPED, drive
-from crossner_core.training.machine import PeakMemory, RunRandom, pick_device, use_bf16
+from crossner_core.training.machine import PeakMemory, RunRandom, fix_workspace, pick_device, use_bf16
 from crossner_core.training.processes import present
 
 Write = Callable[[Path, dict[str, Any]], Iterator[int]]
@@ -58,6 +58,7 @@ class PretrainTask(Task):
         """Take a model with `encoder` (the body) and `head`."""
         self.options, self.model, self.keep_best = options, model, keep_best
         self.higher_is_better = MEASURES[self.kind][1]
+        self.deterministic = options.deterministic
 
     @property
     def epoch_steps(self) -> int:
@@ -158,6 +159,8 @@ def begin_pretraining(
     `prepared` is the folder of the tokenised text; every process reads it itself.
     """
     device = pick_device(options.device)
+    if options.deterministic:
+        fix_workspace()
     random = RunRandom(options.seed, device)
     with random.active():
         body = replace(encoder, model=copy.deepcopy(encoder.model))

@@ -61,6 +61,8 @@ class PretrainOptions(ScaleOptions, Checked):
         """SHA-256 of the canonical JSON of what has an effect."""
         values = self.to_dict()
         counted = {spec.name: values[spec.name] for spec in fields(self) if matters(spec, values)}
+        if not self.deterministic:  # runs from before it was an option can be resumed
+            del counted["deterministic"]
         return hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:

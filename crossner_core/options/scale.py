@@ -1,4 +1,4 @@
-"""How a run is spread over memory and processes."""
+"""How a run is computed: spread over memory and processes, and the same each time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crossner_core.options.base import option
 
 @dataclass(frozen=True)
 class ScaleOptions:
-    """Accumulation and recomputation: they change memory and time, not the method."""
+    """They change memory, time, and the order of sums, not the method."""
 
     accumulate: int = option(
         1,
@@ -23,6 +23,12 @@ class ScaleOptions:
     recompute: bool = option(
         False,
         "Gradient checkpointing: recompute the encoder's activations in the backward pass; less memory, more time.",
+        group="machine",
+        later=True,
+    )
+    deterministic: bool = option(
+        False,
+        "On a GPU, use only algorithms that give the same numbers each time; slower, by how much is not measured.",
         group="machine",
         later=True,
     )

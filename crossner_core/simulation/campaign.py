@@ -262,7 +262,8 @@ class _Campaign:
         if number and self.options.warm_epochs:
             warm = WarmStart(self._folder(number - 1) / TAGGER, self.options.warm_epochs)
         result = None
-        for result, message in self._model(str(number), self.recipe, data, should_stop, warm):
+        for newest, message in self._model(str(number), self.recipe, data, should_stop, warm):
+            result = newest
             yield None, message
         if result is None:
             return

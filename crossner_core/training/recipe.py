@@ -296,12 +296,6 @@ class Recipe(
     precision: str = option(
         "auto", "Floating-point precision of the encoder.", choices=("auto", "fp32", "bf16"), group="machine"
     )
-    deterministic: bool = option(
-        False,
-        "On a GPU, use only algorithms that give the same numbers each time; slower, by how much is not measured.",
-        group="machine",
-        later=True,
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -139,9 +139,14 @@ def _simulations() -> dict[str, Any]:
         ),
         "warm, two annotators": replace(plain, options=replace(options, warm_epochs=3), others=(annotator,)),
     }
+
+    def key(changed: SimulationOptions) -> str:
+        recipe = Recipe(setting="pretrain_finetune") if changed.zero_shot else plain.recipe
+        return replace(plain, options=changed, recipe=recipe).key("data", "encoder", "names")
+
     return {
         "keys": {what: one.key("data", "encoder", "names") for what, one in named.items()},
-        "options": _by_field(options, lambda one: [replace(plain, options=one).key("data", "encoder", "names")]),
+        "options": _by_field(options, lambda one: [key(one)]),
         "annotator": _by_field(annotator, lambda one: [replace(plain, annotator=one).key("data", "encoder")]),
         "stored": plain.to_dict(),
     }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from crossner_core.adaptation.texts import PretrainText
 from crossner_core.models.registry import architecture_ids
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
+from crossner_core.training.engine import TaskRun
 from crossner_core.training.predictor import Predictor, build_model
 from tests.crossner_core.devices.claimed_device import claimed_gpu
 from tests.support.encoders import QUICK
@@ -29,19 +32,19 @@ ITEMS = own_sentences(12)
 SIGNALS = (signals.ENTROPY, signals.MARGIN, signals.EXPECTED, signals.BALD, signals.GRADIENT, signals.TAGS)
 
 
-def dapt(folder: Path, should_stop: Callable[[], bool]) -> list[PretrainEvent]:
+def dapt(folder: Path, should_stop: Callable[[], bool], **changes: object) -> list[PretrainEvent]:
     documents = [item.sentence.words for item in own_sentences(40)]
     text = PretrainText(lambda: iter(documents), lambda: iter(documents[:8]))
-    options = DaptOptions.from_dict({**ON_GPU, "block_size": 24, "masking": "span"})
+    options = DaptOptions.from_dict({**ON_GPU, "block_size": 24, "masking": "span", **changes})
     made = run_dapt(
         options, text, out=folder / "out", work=folder / "work", encoder=tiny_encoder(), should_stop=should_stop
     )
     return list(made)
 
 
-def entity_tagging(folder: Path, should_stop: Callable[[], bool]) -> list[PretrainEvent]:
+def entity_tagging(folder: Path, should_stop: Callable[[], bool], **changes: object) -> list[PretrainEvent]:
     text = PretrainText(lambda: iter(own_sentences(40)), lambda: iter(own_sentences(8, offset=60)), TYPES)
-    options = TaggingPretrainOptions.from_dict(ON_GPU)
+    options = TaggingPretrainOptions.from_dict({**ON_GPU, **changes})
     made = run_entity_tagging(
         options, text, out=folder / "out", work=folder / "work", encoder=tiny_encoder(), should_stop=should_stop
     )
@@ -59,6 +62,28 @@ def test_pre_training_resumed_on_a_gpu_equals_uninterrupted(tmp_path: Path, pret
     assert stopped.outcome == "stopped" and whole.result is not None and resumed.result is not None
     assert resumed.result.history == whole.result.history
     assert resumed.result.provenance["fingerprint"] == whole.result.provenance["fingerprint"]
+
+
+@pytest.mark.parametrize("pretrain", [dapt, entity_tagging])
+def test_pre_training_is_deterministic_where_that_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pretrain: Callable[..., object]
+) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")  # put back at the end, whatever the run sets
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
+    seen: list[bool] = []
+    right = TaskRun._learn
+
+    def learn(run: TaskRun[Any], step: int, seed: int) -> float:
+        seen.append(torch.are_deterministic_algorithms_enabled())
+        return right(run, step, seed)
+
+    monkeypatch.setattr(TaskRun, "_learn", learn)
+    for wanted in (False, True):
+        seen.clear()
+        (*_, last) = pretrain(tmp_path / f"{wanted}", lambda: False, device="cpu", deterministic=wanted)
+        assert last.result is not None and set(seen) == {wanted}
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    assert DaptOptions(deterministic=True).hash != DaptOptions().hash
 
 
 @pytest.mark.parametrize("architecture", architecture_ids())
