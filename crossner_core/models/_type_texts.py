@@ -20,9 +20,13 @@ from crossner_core.options.type_aware import TypeAwareOptions
 _DRAWN = {"drawn": 0.5, "hard": 0.2}
 """Share of the types without a mention in a batch that take part in its loss."""
 _NEIGHBOURS = 4
+_SHARPNESS = 10.0
+"""What the cosine of a token's query and a text is multiplied by before the softmax over the types."""
 
-
-BY_NO_TYPE = ("token_side.weight", "token_side.bias", "scale", "bias")
+BY_NO_TYPE = (
+    "token_side.weight", "token_side.bias", "scale", "bias", "query.weight", "query.bias", "uptake.weight",
+    "uptake.bias",
+)  # fmt: skip
 """Parameters of `ComparesTypes` that belong to no type: a new head starts from all of them."""
 
 
@@ -31,6 +35,9 @@ class ComparesTypes(nn.Module):
 
     s(B-k) = a_B cos(W_B v + b_B, e_k) + c_B + r_{B-k} · v, and so for I-; O has a row r alone. W starts as the identity
     of the first H dimensions of v, since those are of the encoder that reads the texts e; rows of types start at zero.
+
+    With `type_interaction` v is first v + C Σ_k α_k e_k + c, where α is the softmax over k of 10 cos(Q v + q, e_k). Q
+    starts as W does, C and c at zero. Source: the attention of Vaswani et al. 2017, from tokens to types.
     """
 
     head: nn.Linear
@@ -42,11 +49,20 @@ class ComparesTypes(nn.Module):
             self.head.weight[1:] = 0.0
             self.token_side.weight.copy_(torch.eye(hidden, self.head.in_features).repeat(2, 1))
             self.token_side.bias.zero_()
+        if options.type_interaction:
+            self.query = nn.Linear(self.head.in_features, hidden)
+            self.uptake = nn.Linear(hidden, self.head.in_features)
+            with torch.no_grad():
+                self.query.weight.copy_(torch.eye(hidden, self.head.in_features))
+                for start in (self.query.bias, self.uptake.weight, self.uptake.bias):
+                    start.zero_()
         self.scale = nn.Parameter(torch.full((2,), options.type_scale))
         self.bias = nn.Parameter(torch.zeros(2))
 
     def type_scores(self, features: Tensor, texts: Tensor) -> Tensor:
         """Return tag scores (B, V, K), in single precision, of vectors (B, V, D), given those of the texts (T, H)."""
+        if self.options.type_interaction:
+            features = features + self._uptake(features, texts)
         sides = self.token_side(features).unflatten(-1, (2, -1))  # (B, V, 2, H)
         products = nn.functional.normalize(sides, dim=-1) @ texts.T  # (B, V, 2, T)
         products = products * self.scale.unsqueeze(1) + self.bias.unsqueeze(1)
@@ -58,6 +74,13 @@ class ComparesTypes(nn.Module):
         by_tag = products.transpose(-1, -2).flatten(-2)  # (B, V, 2T): B- and I- of each type in turn
         by_tag = by_tag + own if self.options.type_rows else by_tag
         return torch.cat([rows[..., :1], by_tag], dim=-1).float()
+
+    def _uptake(self, features: Tensor, texts: Tensor) -> Tensor:
+        """Return what to add to vectors (B, V, D): of the texts (T, H), those of zeros, not read now, aside."""
+        cosines = nn.functional.normalize(self.query(features), dim=-1) @ texts.T  # (B, V, T)
+        unread = ~texts.any(-1)
+        shares = (_SHARPNESS * cosines).masked_fill(unread, torch.finfo(cosines.dtype).min).softmax(-1)
+        return self.uptake(shares @ texts)
 
 
 class ReadsTypes(TokenTagger):

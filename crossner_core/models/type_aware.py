@@ -48,8 +48,6 @@ class TypeAware(ReadsTypes, ComparesTypes, Tagger):
 
     def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Copy all that belongs to no type, then the rows of equally named types."""
-        if isinstance(other, TypeAware) and self.token_side.weight.shape == other.token_side.weight.shape:
-            mine, theirs = self.state_dict(), other.state_dict()
-            for name in BY_NO_TYPE:
-                mine[name].copy_(theirs[name])
+        if isinstance(other, TypeAware):
+            self.copy_alike(other, BY_NO_TYPE)
         return super().copy_shared_tags(other, parents)

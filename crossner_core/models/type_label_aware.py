@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +27,7 @@ class _TypePredictor(ComparesTypes, LabelPredictor):
 
     def know_types(self, hidden: int, options: TypeLabelAwareOptions) -> None:
         """Take the texts into account from now on; until they are set, their vectors are zero."""
-        self._compare_types(hidden, options)
+        self._compare_types(hidden, replace(options, type_interaction=False))  # of the type-aware tagger alone
         self.text_side = nn.Linear(hidden, 2 * self.size)
         if self.background or self.context:
             with torch.no_grad():

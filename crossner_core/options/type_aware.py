@@ -43,6 +43,14 @@ class TypeAwareOptions(TaggerOptions):
         only=_ONLY,
         later=True,
     )
+    type_interaction: bool = option(
+        False,
+        "Let each token's vector take up what the descriptions of all types say (cross-attention) before it is "
+        "compared with them.",
+        group="model",
+        only={"architecture": ("type_aware",)},
+        later=True,
+    )
     type_scale: float = option(
         16.0,
         "What a cosine of a token and a description is multiplied by at first.",

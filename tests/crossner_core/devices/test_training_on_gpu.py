@@ -30,7 +30,12 @@ VAT = {
 # Fields by which an architecture or setting computes otherwise, each a case of its own.
 VARIANTS: dict[str, dict[str, object]] = {
     "label_aware-mixed": {"architecture": "label_aware", "label_history": "mixed", "label_noise": 0.1},
-    "type_aware-own-hard": {"architecture": "type_aware", "type_encoder": "own", "type_negatives": "hard"},
+    "type_aware-own-hard": {
+        "architecture": "type_aware",
+        "type_encoder": "own",
+        "type_negatives": "hard",
+        "type_interaction": True,
+    },
     "type_label_aware-own-drawn": {
         "architecture": "type_label_aware",
         "type_encoder": "own",

@@ -102,6 +102,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("label_aware", {"label_context": False}),
     ("label_aware", {"label_bilstm": False, "label_background_over": "subwords", "label_context_scaled": True}),
     ("label_aware", {"label_background": False, "label_context": False}),
+    ("type_aware", {"type_interaction": True}),
     ("type_label_aware", {"label_background": False, "label_context": False}),
     ("type_label_aware", {"type_rows": False, "label_bilstm": False}),
 ]

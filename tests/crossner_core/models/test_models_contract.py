@@ -31,6 +31,7 @@ VARIANTS: dict[str, dict[str, object]] = {
         "label_background_scaled": True,
         "label_context_scaled": True,
     },
+    "type_aware-interaction": {"architecture": "type_aware", "type_interaction": True, "type_negatives": "hard"},
     "type_label_aware-own": {"architecture": "type_label_aware", "type_encoder": "own", "type_negatives": "drawn"},
     "coach-templates": {"architecture": "coach", "template_weight": 0.5},
     "label_aware-identities": {"architecture": "label_aware", "label_embeddings": False, "label_bilstm": False},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -255,3 +256,39 @@ def test_a_batch_is_compared_with_the_types_it_mentions_and_some_others(negative
     assert torch.isfinite(model.loss(batch))
     never = build_model(replace(recipe, type_negatives="all"), tiny_encoder(), names)
     assert isinstance(never, TypeAware) and never._taking_part(batch) is None
+
+
+@torch.no_grad()
+def test_tokens_take_up_what_the_texts_that_are_read_say() -> None:
+    recipe = tiny_recipe(architecture="type_aware", type_interaction=True)
+    model, plain = (
+        build_model(each, tiny_encoder(), TYPES).eval() for each in (recipe, replace(recipe, type_interaction=False))
+    )
+    assert isinstance(model, TypeAware) and isinstance(plain, TypeAware)
+    plain.load_state_dict({name: value for name, value in model.state_dict().items() if name in plain.state_dict()})
+    features = torch.randn(2, 5, 32)
+    texts = torch.nn.functional.normalize(torch.randn(len(TYPES), 32), dim=-1)
+    torch.testing.assert_close(model.type_scores(features, texts), plain.type_scores(features, texts))  # at the start
+    texts[1] = 0.0  # not read now
+    for name in ("query", "uptake"):
+        torch.nn.init.normal_(getattr(model, name).weight, std=0.3)
+    taken = torch.zeros_like(features)
+    for place in ((row, column) for row in range(2) for column in range(5)):
+        query = torch.nn.functional.normalize(model.query(features[place]), dim=0)
+        weights = {each: math.exp(10 * float(query @ texts[each])) for each in range(len(TYPES)) if each != 1}
+        mixed = sum(weight * texts[each] for each, weight in weights.items()) / sum(weights.values())
+        taken[place] = model.uptake(mixed)
+    torch.testing.assert_close(model.type_scores(features, texts), plain.type_scores(features + taken, texts))
+
+
+def test_a_new_head_takes_over_what_tokens_take_up_where_both_have_it() -> None:
+    recipe = tiny_recipe(architecture="type_aware", type_interaction=True)
+    former, target = build_model(recipe, tiny_encoder(), ("song",)), build_model(recipe, tiny_encoder(), TYPES)
+    plain = build_model(replace(recipe, type_interaction=False), tiny_encoder(), TYPES)
+    assert isinstance(former, TypeAware) and isinstance(target, TypeAware) and isinstance(plain, TypeAware)
+    torch.nn.init.normal_(former.uptake.weight)
+    target.copy_shared_tags(former)
+    assert torch.equal(target.uptake.weight, former.uptake.weight)
+    before = plain.token_side.weight.clone()
+    plain.copy_shared_tags(former)
+    assert torch.equal(plain.token_side.weight, before)
