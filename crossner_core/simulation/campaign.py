@@ -351,5 +351,5 @@ class _Campaign:
         labelled["spans"] = [tuple(Span(*span) for span in spans) for spans in labelled["spans"]]
         self.labelled = _Labelled(**labelled)
         self.points = [RoundPoint(**point) for point in values["points"]]
-        first = [ZERO_SHOT] if self.options.zero_shot and self.points else []
+        first = [ZERO_SHOT] if self.options.zero_shot and self.labelled.chosen else []
         self.keys = [*first, *(str(number) for number in range(len(self.points)))]

@@ -27,7 +27,7 @@ from crossner_core.experiments.study import study
 from crossner_core.experiments.tables import Measured
 from crossner_core.schema import Sentence, Span, Suggestion
 from crossner_core.simulation.annotators import AnnotatorOptions, annotate
-from crossner_core.simulation.campaign import Round, play, split_pool
+from crossner_core.simulation.campaign import STATE, Round, play, split_pool
 from crossner_core.simulation.config import Simulation, SimulationOptions
 from crossner_core.tags import tags_from_spans
 from crossner_core.training.checkpoint import read_json
@@ -203,9 +203,8 @@ def test_campaign_with_warm_start_goes_on_from_the_round_before(tmp_path: Path) 
 
 
 def of_sources(**changes: object) -> Simulation:
-    options = SimulationOptions(
-        strategy="token_entropy", at=(4, 8), dev_sentences=4, seed=7, suggestions=True, **changes
-    )
+    given = {"strategy": "token_entropy", "at": (4, 8), "dev_sentences": 4, "seed": 7, "suggestions": True, **changes}
+    options = SimulationOptions(**given)
     return Simulation("own", options, tiny_recipe(max_epochs=6, setting="pretrain_finetune", source_epochs=20))
 
 
@@ -225,14 +224,21 @@ def test_campaign_that_starts_from_the_sources_chooses_and_suggests_before_the_f
     assert not list(tmp_path.glob("told/model-zero-shot"))
 
 
-def test_campaign_that_starts_from_the_sources_goes_on_after_an_interruption(tmp_path: Path) -> None:
+@pytest.mark.parametrize("labelled", [False, True])
+def test_campaign_that_starts_from_the_sources_goes_on_after_an_interruption(tmp_path: Path, labelled: bool) -> None:
     known = replace(data(), sources=(SourceCorpus(own_sentences(30, offset=60)),))
-    chosen = of_sources(zero_shot=True)
+    chosen = of_sources(zero_shot=True, strategy="fluctuation", at=(4, 8))
     whole = list(play(chosen, known, tiny_encoder(), tmp_path / "whole", source_cache=tmp_path / "source"))
-    stopped = list(play(chosen, known, tiny_encoder(), tmp_path / "own", should_stop=lambda: True))
+
+    def stop() -> bool:
+        return not labelled or (tmp_path / "own" / STATE).exists()
+
+    stopped = list(play(chosen, known, tiny_encoder(), tmp_path / "own", should_stop=stop))
     assert "Stopped" in stopped[-1].message and not stopped[-1].done
     on = list(play(chosen, known, tiny_encoder(), tmp_path / "own", source_cache=tmp_path / "source"))
     assert [one.point for one in on if one.point] == [one.point for one in whole if one.point]
+    second = [[one.message for one in played if one.message.startswith("Round 2:")] for played in (on, whole)]
+    assert second[0] == second[1] == ["Round 2: 4 more sentences."]  # the second model is not the first to read them
 
 
 def test_simulation_without_a_source_stage_cannot_start_from_it() -> None:
