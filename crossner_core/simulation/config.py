@@ -91,7 +91,7 @@ class Simulation:
     def __post_init__(self) -> None:
         if self.options.self_training:
             with_students(self.recipe)
-        if self.options.zero_shot and not self.recipe.source_first:
+        if self.options.zero_shot and not self.recipe.is_staged:
             raise InvalidConfig(
                 f"zero_shot begins with the model of a source stage, and the setting {self.recipe.setting!r} has none; "
                 "choose pretrain_finetune, or leave zero_shot out."

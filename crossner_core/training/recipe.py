@@ -324,7 +324,7 @@ class Recipe(
         return reads_texts(vars(self))
 
     @property
-    def source_first(self) -> bool:
+    def is_staged(self) -> bool:
         """Whether a stage on the source alone comes before the target's."""
         return self.setting in _STAGED["setting"]
 
