@@ -57,6 +57,11 @@ class Encoder:
         """The padding value of `input_ids` after the end of a window."""
         return 0
 
+    @property
+    def values_a_position(self) -> int:
+        """How many values the hidden states of one position are, of all layers together."""
+        return self.hidden_size
+
     def settings(self) -> dict[str, Any]:
         """Return what `make` needs as plain values."""
         raise NotImplementedError

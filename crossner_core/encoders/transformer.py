@@ -54,6 +54,10 @@ class Transformer(Encoder):
     def pad_id(self) -> int:
         return int(self.tokenizer.pad_token_id)
 
+    @property
+    def values_a_position(self) -> int:
+        return self.hidden_size * int(self.model.config.num_hidden_layers)
+
     def ends(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return (self.tokenizer.cls_token_id,), (self.tokenizer.sep_token_id,)
 

@@ -137,6 +137,8 @@ class Evaluation:
 
     value: float
     scores: Scores | None = None
+    answers: Any = None
+    """What it was made from, if the task asks for that of the best model."""
 
 
 @dataclass
@@ -194,6 +196,10 @@ class Task(Protocol):
     def work(self, step: int, parts: int) -> Work:
         """Return the batch of a step, from 0, in at most `parts` parts."""
         ...
+
+    def least_parts(self, step: int) -> int:
+        """Return into how many parts a step's batch must be cut at least, for memory."""
+        return 1
 
     def loss(self, part: Any) -> Tensor:
         """Return a part's contribution to the step's mean loss, a scalar."""
@@ -275,6 +281,7 @@ class TaskRun(Generic[T]):
         self.progress = Progress()
         self.best: dict[str, Tensor] | None = None
         self.best_scores: Scores | None = None
+        self.best_answers: Any = None
 
     def run(self) -> Iterator[Report]:
         """Run from `progress` to the end; `progress.outcome` is then one of OUTCOMES."""
@@ -334,11 +341,8 @@ class TaskRun(Generic[T]):
 
     def _keep(self, evaluation: Evaluation) -> None:
         """Keep the current weights as the best so far."""
-        self.progress.best, self.progress.best_step, self.best_scores = (
-            evaluation.value,
-            self.progress.step,
-            evaluation.scores,
-        )
+        self.progress.best, self.progress.best_step = evaluation.value, self.progress.step
+        self.best_scores, self.best_answers = evaluation.scores, evaluation.answers
         if self.task.keep_best:
             self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
 
@@ -348,7 +352,7 @@ class TaskRun(Generic[T]):
         If that is not finite, the random state is reset to that before the step, like the weights.
         """
         began, state, before = time.perf_counter(), self.random.state, self.progress.tokens
-        seed = self.random.draw_seed() if self.parts > 1 else 0
+        seed = self.random.draw_seed() if self.parts(self.progress.step) > 1 else 0
         self.processes.broadcast(STEP, self.progress.step, seed)
         self.processes.broken = self.processes.size > 1
         loss = self.learn(self.progress.step, seed)
@@ -369,8 +373,9 @@ class TaskRun(Generic[T]):
     def _learn(self, step: int, seed: int) -> float:
         self._set_rate(step)
         self.model.train()
-        work = self.task.work(step, self.parts)
-        losses = self._gradients(work, seed)
+        parts = self.parts(step)
+        work = self.task.work(step, parts)
+        losses = self._gradients(work, parts, seed)
         shared = self.processes.size > 1
         whole = self.processes.all_reduce(self.model.parameters(), _total(_read(losses))) if shared else 0.0
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.plan.clip_norm)
@@ -386,20 +391,22 @@ class TaskRun(Generic[T]):
         self.optimizer.zero_grad(set_to_none=True)
         return loss
 
-    @property
-    def parts(self) -> int:
-        """The number of parts a batch is cut into: those of one process times the processes."""
-        return self.plan.accumulate * self.processes.size if self.task.in_parts else 1
+    def parts(self, step: int) -> int:
+        """Return the number of parts a step's batch is cut into: those of one process times the processes."""
+        if not self.task.in_parts:
+            return 1
+        size = self.processes.size
+        return max(self.plan.accumulate, -(-self.task.least_parts(step) // size)) * size
 
-    def _gradients(self, work: Work, seed: int) -> list[Tensor]:
+    def _gradients(self, work: Work, parts: int, seed: int) -> list[Tensor]:
         """Sum the gradients of this process's parts; return their losses, which are on the device still.
 
         Each part draws dropout from its own seed: the same whichever process computes it.
         """
-        losses, accumulate = [], self.plan.accumulate if self.task.in_parts else 1
-        first = self.processes.rank * accumulate
-        for number in range(first, min(first + accumulate, len(work.parts))):
-            with self.random.active() if self.parts == 1 else self.random.seeded((seed + number) % 2**62):
+        losses, own = [], parts // self.processes.size
+        first = self.processes.rank * own
+        for number in range(first, min(first + own, len(work.parts))):
+            with self.random.active() if parts == 1 else self.random.seeded((seed + number) % 2**62):
                 loss = self.task.loss(work.parts[number])
             losses.append(loss.detach())
             loss.backward()
@@ -442,7 +449,7 @@ class TaskRun(Generic[T]):
             self.model.load_state_dict(self.best)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return everything but `progress` and `best_scores` that a resume needs."""
+        """Return everything but `progress` and `best_scores` that a resume needs; `best_answers` are not kept."""
         saved = prefixed("model", self.model.state_dict()) | prefixed("random", self.random.state)
         saved |= prefixed("optimizer", optimizer_tensors(self.optimizer, self.names))
         saved |= prefixed("objective", self.task.state())

@@ -41,7 +41,10 @@ def measure_run(
     elif outcome == "all_epochs" and best is not None:
         words += f" Epoch {best} was best on dev and is kept."
     dev = run.best_scores if usable else None
-    on_dev, on_test = (read(predictor, items if usable else ()) for items in (data.dev, data.test))
+    # What the last stage read of dev with the weights that are in place now.
+    on_dev = run.best_answers if usable and data.dev == run.task.stage.dev else None
+    on_dev = on_dev or read(predictor, data.dev if usable else ())
+    on_test = read(predictor, data.test if usable else ())
     measured = None
     if usable and (data.test or data.dev):
         measured = measure(predictor, data.test or data.dev, on_test or on_dev)

@@ -107,7 +107,10 @@ class Predictor:
 
     def tag_scores(self, sentences: Sequence[Sentence], batch_size: int = 32) -> list[TagScores]:
         """Return each sentence's chosen tags and the scores behind them, before any temperature."""
-        windows = self.encoder.windows(sentences)
+        return self.window_scores(self.encoder.windows(sentences), len(sentences), batch_size)
+
+    def window_scores(self, windows: Sequence[Window], count: int, batch_size: int = 32) -> list[TagScores]:
+        """Return what `tag_scores` does of given windows, joined to `count` sentences."""
         allowed = len(head_tags(self.types))
 
         def answer(batch: Batch) -> list[TagScores]:
@@ -119,7 +122,7 @@ class Predictor:
             ]
 
         answers = self._in_order(windows, batch_size, answer, lambda scored: int(scored.path[-1]))
-        parts: list[list[tuple[int, TagScores]]] = [[] for _ in sentences]
+        parts: list[list[tuple[int, TagScores]]] = [[] for _ in range(count)]
         for window, scored in zip(windows, answers, strict=True):
             parts[window.sentence].append((window.start, scored))
         ordered = (sorted(part, key=lambda placed: placed[0]) for part in parts)

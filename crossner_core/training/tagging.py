@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crossner_core.calibration.model_scores import TagScores
 from crossner_core.encoders.base import Encoder
 from crossner_core.evaluation.scores import score_tags
 from crossner_core.models.base import TokenTagger, TypeTexts
@@ -25,7 +26,8 @@ from crossner_core.training.stage import Objective, Stage
 
 COMPILED = False
 """Whether torch.compile makes the encoder's kernels when a stage begins."""
-Answers = list[tuple[tuple[str, ...], tuple[float, ...]]]
+MOST_VALUES = 1024 * 384 * 6
+"""On a CPU a batch is cut into parts of at most so many values of hidden states: 1,024 subwords of MiniLM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,13 @@ class TaggerTask(Task):
         cut = (indices[number::parts] for number in range(min(parts, len(indices))))
         return Work([Part(part, self._tokens(part) / tokens, step) for part in cut], tokens)
 
+    def least_parts(self, step: int) -> int:
+        """Return the parts of a step's batch that keep its padded hidden states within MOST_VALUES, on a CPU."""
+        indices = self.indices(step)
+        padded = len(indices) * max(self.lengths[index] for index in indices)
+        needed = -(-padded * self.predictor.encoder.values_a_position // MOST_VALUES)
+        return min(len(indices), needed) if self.device.type == "cpu" else 1
+
     def loss(self, part: Part) -> Tensor:
         windows = [self.windows[index] for index in part.windows]
         batch = self.predictor.encoder.collate(windows, self.tags).to(self.device)
@@ -123,15 +132,16 @@ class TaggerTask(Task):
     def measures(self, step: int) -> bool:
         return bool(self.stage.dev) and self.stage.scores_dev(step // self.epoch_steps)
 
-    def answers(self, rank: int, size: int) -> Answers:
-        """Tag this process's part of the dev sentences; the others stay empty."""
+    def answers(self, rank: int, size: int) -> list[TagScores]:
+        """Score the tags of this process's part of the dev sentences; the others stay empty."""
         own = [window for window in self.dev_windows if window.sentence % size == rank]
-        return self.predictor.predict_windows(own, len(self.dev_gold))
+        return self.predictor.window_scores(own, len(self.dev_gold))
 
-    def evaluate(self, answers: Sequence[Answers]) -> Evaluation:
-        tags = [answers[index % len(answers)][index][0] for index in range(len(self.dev_gold))]
+    def evaluate(self, answers: Sequence[list[TagScores]]) -> Evaluation:
+        joined = [answers[index % len(answers)][index] for index in range(len(self.dev_gold))]
+        tags = [scored.tags(self.predictor.tags) for scored in joined]
         scores = score_tags(self.dev_gold, tags, self.predictor.types)
-        return Evaluation(scores.f1, scores)
+        return Evaluation(scores.f1, scores, joined)
 
     def record(self, step: int, loss: float, value: float | None) -> EpochRecord:
         return EpochRecord(self.stage.phase, step // self.epoch_steps, loss, value)

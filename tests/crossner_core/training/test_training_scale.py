@@ -9,7 +9,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,18 +17,22 @@ import torch
 
 from crossner_core.adaptation.__main__ import main as pretrain
 from crossner_core.adaptation.pretraining import read_result
+from crossner_core.calibration.model_scores import TagScores
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.loading import load_encoder
+from crossner_core.encoders.windows import Batch, Window
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.corpora import read_corpus
 from crossner_core.formats import write
 from crossner_core.formats.base import Record
+from crossner_core.models.base import TokenTagger
 from crossner_core.models.registry import architecture_ids
 from crossner_core.training.__main__ import main, read_data
 from crossner_core.training.checkpoint import read_json
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import train
-from crossner_core.training.predictor import load_tagger
+from crossner_core.training.outcome import spans_of
+from crossner_core.training.predictor import Predictor, load_tagger
 from crossner_core.training.processes import present, run_together
 from crossner_core.training.recipe import Recipe
 from tests.support.gazetteers.fakes import compiled
@@ -67,6 +71,45 @@ def test_scale_more_parts_than_sentences_is_one_sentence_each(tmp_path: Path) ->
     result(tiny_recipe(**options), tmp_path / "whole", encoder)
     result(tiny_recipe(**options, accumulate=7), tmp_path / "parts", encoder)
     assert difference(tmp_path / "whole", tmp_path / "parts") < 1e-4
+
+
+def test_scale_large_batches_are_cut_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, options = tiny_encoder(dropout=0.0), {"dropout": 0.0, "max_epochs": 1, "batch_size": 5}
+    whole = result(tiny_recipe(**options), tmp_path / "whole", encoder)
+    sizes: list[int] = []
+    hidden = TokenTagger.hidden
+
+    def sized(model: TokenTagger, batch: Batch) -> torch.Tensor:
+        sizes.extend([batch.input_ids.numel()] if model.training else [])
+        return hidden(model, batch)
+
+    monkeypatch.setattr(TokenTagger, "hidden", sized)
+    result(tiny_recipe(**options), tmp_path / "again", encoder)
+    least = max(sizes) // 3
+    sizes.clear()
+    monkeypatch.setattr("crossner_core.training.tagging.MOST_VALUES", least * encoder.values_a_position)
+    parts = result(tiny_recipe(**options), tmp_path / "parts", encoder)
+    assert 0 < max(sizes) < 2 * least
+    assert parts.history[0].loss == pytest.approx(whole.history[0].loss, abs=1e-5)
+    assert difference(tmp_path / "whole", tmp_path / "parts") < 1e-4
+
+
+def test_scale_dev_is_not_read_again_after_its_best_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    scores = Predictor.window_scores
+
+    def counted(predictor: Predictor, windows: Sequence[Window], count: int, batch_size: int = 32) -> list[TagScores]:
+        read.append(count)
+        return scores(predictor, windows, count, batch_size)
+
+    monkeypatch.setattr(Predictor, "window_scores", counted)
+    recipe = tiny_recipe(max_epochs=2)
+    got = result(recipe, tmp_path / "run")
+    looks = sum(record.dev_f1 is not None for record in got.history)
+    assert len(read) == looks + 1  # and test once
+    assert got.calibration is not None and got.dev is not None
+    predictor, dev = load_tagger(tmp_path / "run"), tiny_data().dev
+    assert got.dev_predictions == spans_of(predictor, predictor.tag_scores([item.sentence for item in dev]))
 
 
 def test_scale_parts_draw_dropout_of_their_own(tmp_path: Path) -> None:
