@@ -49,7 +49,7 @@ $(VENV)/bin/python:
 		{ echo "The virtual environment could not be made; on Debian: apt install python3-venv"; rm -rf $(VENV); exit 1; }
 
 # The CPU build of PyTorch where pip can find it; elsewhere the default build of the same version comes with the rest.
-$(VENV)/.installed: pyproject.toml requirements.txt constraints.txt | $(VENV)/bin/python
+$(VENV)/.installed: pyproject.toml requirements.txt constraints.txt crossner_core/gazetteer/_scan.c | $(VENV)/bin/python
 	@echo "Installing the environment into $(VENV) (once; a few minutes) …"
 	@$(INSTALL) --upgrade pip setuptools setuptools-scm # the last: seqeval is built from source and has no version without it
 	@$(PIP) install "$(TORCH)+cpu" 2>/dev/null || true

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntFlag
 from functools import cached_property
 from itertools import accumulate, chain
@@ -120,6 +120,18 @@ _TOGETHER = 256  # sentences; enough for arrays to pay off, with little memory
 Match = tuple[int, int, int]
 
 
+def _compiled_scan() -> Callable[..., list[list[Match]]] | None:
+    """Return the scan in C; None where it was not compiled when the workbench was installed."""
+    try:
+        from crossner_core.gazetteer._scan import scan
+    except ImportError:
+        return None
+    return scan
+
+
+_SCAN = _compiled_scan()
+
+
 class Scanner:
     """Finds the keys of a trie among tokens, after a filter that rejects most places of many sentences at once."""
 
@@ -135,6 +147,9 @@ class Scanner:
         return self._in_parts(rows, every=False)
 
     def _in_parts(self, rows: Sequence[Sequence[str]], *, every: bool) -> list[list[Match]]:
+        if _SCAN is not None:
+            bits = self._bits
+            return _SCAN(rows, bits.names, bits.beginnings, int(_SEED), int(_FACTOR), self._trie.get, every)
         matches: list[list[Match]] = []
         for low in range(0, len(rows), _TOGETHER):
             matches += self._found(rows[low : low + _TOGETHER], every=every)

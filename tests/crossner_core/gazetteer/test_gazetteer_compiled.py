@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
+import marisa_trie
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossner_core.errors import BadInput, NotFound
+from crossner_core.gazetteer import compiled as compiled_module
 from crossner_core.gazetteer.compiled import CompiledGazetteer, Flag, NameBits, Scanner
 from crossner_core.gazetteer.facts import Count, Fact, Label, Redirect, Typed
 from crossner_core.gazetteer.titles import key_of
@@ -184,19 +188,32 @@ def _may_be_in_key(word: str) -> bool:
     return bool(word) and not set(word) & set(" \0’")
 
 
+WAYS = [
+    pytest.param(None, id="Python"),
+    pytest.param(
+        compiled_module._SCAN,
+        id="C",
+        marks=pytest.mark.skipif(compiled_module._SCAN is None, reason="there was no C compiler at installation"),
+    ),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
 @settings(max_examples=300, deadline=None)
 @given(
     st.sets(st.lists(_words.filter(_may_be_in_key), min_size=1, max_size=4).map(" ".join)),
     st.lists(st.lists(_words, max_size=14), max_size=5),
 )
-def test_scan_is_what_a_dictionary_finds(names: set[str], texts: list[list[str]]) -> None:
-    import marisa_trie
-
+def test_scan_is_what_a_dictionary_finds(
+    way: Callable[..., Any] | None, names: set[str], texts: list[list[str]]
+) -> None:
     trie = marisa_trie.Trie(names)
     bits = NameBits.empty()
     bits.add(sorted(names))
     scanner = Scanner(trie, bits)
-    for words, matches, scan in zip(texts, scanner.matches(texts), scanner.scan(texts), strict=True):
+    with mock.patch.object(compiled_module, "_SCAN", way):
+        every, winning = scanner.matches(texts), scanner.scan(texts)
+    for words, matches, scan in zip(texts, every, winning, strict=True):
         expected = oracle(names, words)
         assert [(start, end, trie.restore_key(key)) for start, end, key in matches] == expected
         winners, free = [], 0
@@ -205,6 +222,18 @@ def test_scan_is_what_a_dictionary_finds(names: set[str], texts: list[list[str]]
                 winners.append((start, end, name))
                 free = end
         assert [(start, end, trie.restore_key(key)) for start, end, key in scan] == winners
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_scan_refuses_what_is_no_text_and_goes_on(
+    gazetteer: CompiledGazetteer, way: Callable[..., Any] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled_module, "_SCAN", way)
+    for rows in ([["Velda", 7]], [["Velda"], None], 7):
+        with pytest.raises(TypeError):
+            gazetteer.scan(rows)  # type: ignore[arg-type]
+    assert [match[:2] for match in gazetteer.scan([("Velda", "Quarn")])[0]] == [(0, 2)]
+    assert gazetteer.scan([["\ud800", "Velda", "Quarn"]])[0][0][:2] == (1, 3)
 
 
 @given(st.text(max_size=30))
