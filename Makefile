@@ -10,7 +10,7 @@ TORCH := $(shell sed -n '/^torch==/p' requirements.txt)
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 INSTALL := $(PIP) install -c constraints.txt
 
-.PHONY: app test check lint types imports ci install install-dev browser format requirements wheel clean help
+.PHONY: app test check lint types imports perf ci install install-dev browser format requirements wheel clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,10 @@ types: $(VENV)/.installed-dev ## static types
 
 imports: $(VENV)/.installed-dev ## who may import whom
 	@$(BIN)/lint-imports
+
+DATA ?= ../shared/data/ner
+perf: $(VENV)/.installed-dev browser ## measure what anybody waits for, beside its best peers; writes docs/performance.md
+	@$(BIN)/python -m benchmarks.perf --data $(DATA)
 
 ci: lint types imports test ## all of it, in the order of CI
 

@@ -53,6 +53,8 @@ class Measured:
     """Of all web processes, without a pause; what remains when the machine is busy with other things, too."""
     enter_to_next: list[float] = field(default_factory=list)
     megabytes_a_session: float = 0.0
+    megabytes: float = 0.0
+    """Of all web processes, with every session."""
     events: int = 0
     lost: list[str] = field(default_factory=list)
     load: tuple[float, ...] = ()
@@ -122,7 +124,8 @@ def _paced(
     saved: list[dict[str, Any]] = []
     with crowd(home, address, scene, scene.people[:-1], period=4.0) as report:
         time.sleep(_SETTLE)
-        measured.megabytes_a_session = (_memory(pids) - before) / len(scene.people[:-1])
+        measured.megabytes = _memory(pids)
+        measured.megabytes_a_session = (measured.megabytes - before) / len(scene.people[:-1])
         began = time.monotonic()
         time.sleep(seconds)
         ended = time.monotonic()

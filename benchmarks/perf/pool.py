@@ -1,0 +1,74 @@
+"""A round: run, pool scored, queue in order; and what the pool takes in memory."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.perf.row import Row, growth
+from benchmarks.pool_turn import pool_of
+from crossner_core.acquisition.ordering import PoolOrdering, Scorer
+from crossner_core.acquisition.selecting import WITHOUT_GAZETTEER, strategy
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.loading import load_encoder
+from crossner_core.experiments.corpora import read_corpus
+from crossner_core.schema import Sentence
+from crossner_core.training.data import TrainingData
+from crossner_core.training.loop import train
+from crossner_core.training.machine import PeakMemory, prepare
+from crossner_core.training.predictor import Predictor, load_tagger
+from crossner_core.training.recipe import Recipe
+
+SECONDS_BAR, MEMORY_BAR = 60.0, 1000.0
+SIZES = (100, 1_000, 10_000)
+GOLD, DEV = 110, 50
+
+
+def rows(data: Path) -> Iterator[Row]:
+    """Yield the round of a second model, when the pool's embeddings are known, and how scoring grows."""
+    prepare()
+    pool, encoder = pool_of(data, SIZES[-1]), load_encoder("minilm")
+    music = read_corpus("music", data).data(size=None, seed=0, order="file")
+    both = (*music.train, *music.dev)
+    gold, dev = both[:GOLD], both[GOLD : GOLD + DEV]
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        began = time.perf_counter()
+        data_of_run = TrainingData(gold, music.types, dev)
+        for _ in train(Recipe(), data_of_run, checkpoint_dir=folder / "run", encoder=encoder):
+            pass
+        trained = time.perf_counter() - began
+        predictor = load_tagger(folder / "run")
+        memory = PeakMemory(next(predictor.model.parameters()).device)
+        took = [_ordered(folder, predictor, encoder, pool[:size], size) for size in SIZES]
+        again = _ordered(folder, predictor, encoder, pool, "again")
+        most = memory.megabytes()
+    whole = trained + again
+    yield Row(
+        f"a round: run on {GOLD} sentences, pool of {SIZES[-1]:,} scored, queue in order",
+        f"{whole:.0f} s: run {trained:.0f} s, pool {again:.0f} s",
+        "",
+        f"under {SECONDS_BAR:.0f} s",
+        whole < SECONDS_BAR,
+    )
+    yield growth("a first round's ordering (model and embeddings) with the pool", SIZES, took, "sentences")
+    yield Row(
+        f"memory of the process that scores {SIZES[-1]:,} sentences",
+        f"{most:.0f} MB at most",
+        "",
+        f"under {MEMORY_BAR:.0f} MB for 100,000",
+        None,
+    )
+
+
+def _ordered(folder: Path, predictor: Predictor, encoder: Encoder, pool: Sequence[Sentence], key: object) -> float:
+    """Order a pool with a model that has not read it; return the seconds."""
+    began = time.perf_counter()
+    scorer = Scorer(predictor, f"run-{key}", (), encoder)
+    ordering = PoolOrdering(folder / f"signals-{len(pool)}", scorer, predictor.types)
+    ordering.order(pool, 1000, strategy(WITHOUT_GAZETTEER), np.random.default_rng(0), batch=10)
+    return time.perf_counter() - began
