@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from crossner_core.encoders.base import Encoder
     from crossner_core.training.predictor import Predictor
 
+# Of a larger pool, encoder and model read so many sentences a round; the others keep their places.
+MOST_READ = 3_000
 # Earlier models whose tags are kept for the history signal; older ones are removed.
 REMEMBERED = 4
 
@@ -63,6 +65,8 @@ class PoolOrdering:
     types: Sequence[str]
     should_stop: Callable[[], bool] = lambda: False
     on_progress: Callable[[float, str], None] = lambda share, message: None
+    most_read: int = MOST_READ
+    """Sentences that are read of a larger pool."""
     scored: int = field(default=0, init=False)
     """Sentences that had to be scored: those the model had not seen yet."""
     notes: tuple[str, ...] = field(default=(), init=False)
@@ -82,11 +86,17 @@ class PoolOrdering:
         """Return the best `count` sentences of the pool in order; indices are into `sentences`.
 
         The first `batch` will be annotated before the next round (default: all). `proposed` are a gazetteer's spans.
-        Raises CheckpointError if stopped before all were scored; scores so far are kept.
+        Of a pool larger than `most_read` it orders a part. Raises CheckpointError if stopped before all were scored;
+        scores so far are kept.
         """
+        chosen = self._part(sentences, strategy, rng)
+        if chosen is not None:
+            sentences = [sentences[index] for index in chosen]
+            proposed = None if proposed is None else [proposed[index] for index in chosen]
         pool = self.pool(sentences, strategy, gold=gold, proposed=proposed)
         selection = select(pool, count, strategy, rng, batch=batch)
-        return replace(selection, notes=(*self.notes, *selection.notes))
+        order = selection.order if chosen is None else chosen[selection.order]
+        return replace(selection, order=order, notes=(*self.notes, *selection.notes))
 
     def pool(
         self,
@@ -116,6 +126,37 @@ class PoolOrdering:
             self._forget()
             predicted = [_spans(row, names) for row in tags]
         return Pool(sentences, self.types, arrays, gold, known, proposed, predicted)
+
+    def _part(
+        self, sentences: Sequence[Sentence], strategy: Strategy, rng: np.random.Generator
+    ) -> NDArray[np.int64] | None:
+        """Return the sentences of a large pool to read, as sorted indices; None for all of it.
+
+        A strategy that asks neither model nor embeddings orders all of it, at no cost. First those that the model has read already; then, half and half, those that the model before it doubted most
+        and others by chance. Source: Tsvigun et al. 2022, section 3.2 (unlabelled pool subsampling).
+        """
+        reads = strategy.model or any(signals.EMBEDDING in member.function.needs for member in strategy.members)
+        if len(sentences) <= self.most_read or not reads:
+            return None
+        read, _ = self._doubts(sentences, self.scorer.key)
+        left = np.flatnonzero(~read)
+        room = max(0, self.most_read - int(read.sum()))
+        parts = [np.flatnonzero(read)]
+        if self.scorer.earlier:
+            known, doubts = self._doubts(sentences, self.scorer.earlier[-1])
+            before = left[known[left]]
+            parts.append(before[np.argsort(-doubts[before], kind="stable")][: room // 2])
+            left, room = np.setdiff1d(left, parts[-1]), room - len(parts[-1])
+        parts.append(rng.permutation(left)[:room])
+        chosen = np.sort(np.concatenate(parts))
+        self.notes = (*self.notes, f"{len(chosen):,} of the {len(sentences):,} sentences were read and ordered.")
+        return chosen
+
+    def _doubts(self, sentences: Sequence[Sentence], key: str) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Return which sentences (N,) a model has read, and its mean entropy of their tokens."""
+        entropies, read = SignalStore(self.folder / f"model-{key}").known(sentences, [signals.ENTROPY])
+        lengths = np.array([max(1, len(sentence.tokens)) for sentence in sentences])
+        return read, np.asarray(entropies.get(signals.ENTROPY, np.zeros(len(sentences))) / lengths, dtype=np.float64)
 
     def _by_encoder(self, sentences: Sequence[Sentence], strategy: Strategy) -> _Reading | None:
         from crossner_core.acquisition.scoring import embedding_parts

@@ -54,7 +54,7 @@ class SignalStore:
 
     def load(self, sentences: Sequence[Sentence], wanted: Collection[str]) -> dict[str, NDArray[Any]]:
         """Return the wanted signals with a row for each sentence; raise CheckpointError if any is missing."""
-        arrays, seen = self._found(sentences, wanted)
+        arrays, seen = self.known(sentences, wanted)
         if not seen.all():
             raise CheckpointError(
                 f"{int((~seen).sum())} of {len(sentences)} sentences have no scores in {self.folder}; score the pool."
@@ -63,7 +63,7 @@ class SignalStore:
 
     def tags(self, sentences: Sequence[Sentence]) -> NDArray[np.object_]:
         """Return TAGS with a row for each sentence, None for one that is missing."""
-        arrays, seen = self._found(sentences, [TAGS])
+        arrays, seen = self.known(sentences, [TAGS])
         rows = arrays.get(TAGS, np.empty(len(sentences), dtype=object))
         rows[~seen] = None
         return rows
@@ -72,10 +72,10 @@ class SignalStore:
         """Remove the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _found(
+    def known(
         self, sentences: Sequence[Sentence], wanted: Collection[str]
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
-        """Return the wanted signals with a row for each sentence, and which rows (N,) were found."""
+        """Return the wanted signals with a row for each sentence, and which (N,) are there; the others are zero."""
         rows = {bytes.fromhex(sentence.content_hash): [] for sentence in sentences}  # type: dict[bytes, list[int]]
         for row, sentence in enumerate(sentences):
             rows[bytes.fromhex(sentence.content_hash)].append(row)

@@ -112,6 +112,34 @@ def test_progress_of_a_large_pool_is_heard_after_each_chunk(tmp_path: Path, monk
     assert shares == [0.0, 0.25, 0.5, 0.5, 0.75, 1.0]
 
 
+def part_of_pool(folder: Path, key: int, earlier: tuple[str, ...] = (), chosen: str = "token_entropy") -> PoolOrdering:
+    """Order the pool with a model that reads 10 of its sentences; return the ordering."""
+    ordering = PoolOrdering(folder, Scorer(model(key), str(key), earlier), TYPES, most_read=10)
+    selection = ordering.order(pool(30), 30, strategy(chosen), np.random.default_rng(key))
+    assert len(set(selection.order.tolist())) == len(selection.order) == 10
+    assert selection.notes == ("10 of the 30 sentences were read and ordered.",)
+    read, _ = SignalStore(folder / f"model-{key}").known(pool(30), [signals.TAGS])
+    assert np.flatnonzero(read).tolist() == sorted(selection.order.tolist())
+    return ordering
+
+
+def test_large_pool_is_read_in_part_half_where_the_last_model_doubted(tmp_path: Path) -> None:
+    assert part_of_pool(tmp_path, 1).scored == 10
+    assert part_of_pool(tmp_path, 1).scored == 0  # the same model orders what it has read
+    assert part_of_pool(tmp_path, 2, earlier=("1",)).scored == 10
+    one, two = (SignalStore(tmp_path / f"model-{key}").known(pool(30), [signals.ENTROPY]) for key in (1, 2))
+    lengths = np.array([len(sentence.tokens) for sentence in pool(30)])
+    doubts = np.where(one[1], one[0][signals.ENTROPY] / lengths, -1.0)
+    assert set(np.argsort(-doubts)[:5]) <= set(np.flatnonzero(two[1]))
+
+
+def test_function_that_reads_nothing_orders_a_large_pool_whole(tmp_path: Path) -> None:
+    ordering = PoolOrdering(tmp_path, Scorer(model(1), "1"), TYPES, most_read=10)
+    found = ordering.order(pool(30), 30, strategy("longest"), np.random.default_rng(1))
+    lengths = [len(pool(30)[index].tokens) for index in found.order]
+    assert len(lengths) == 30 and lengths == sorted(lengths, reverse=True) and not found.notes
+
+
 def test_empty_pool_without_gold_wants_for_nothing(tmp_path: Path) -> None:
     ordering = PoolOrdering(tmp_path, Scorer(None, "", (), tiny_encoder()), TYPES)
     found = ordering.order([], 3, strategy("bert_km"), np.random.default_rng(1))
