@@ -132,8 +132,9 @@ class PoolOrdering:
     ) -> NDArray[np.int64] | None:
         """Return the sentences of a large pool to read, as sorted indices; None for all of it.
 
-        A strategy that asks neither model nor embeddings orders all of it, at no cost. First those that the model has read already; then, half and half, those that the model before it doubted most
-        and others by chance. Source: Tsvigun et al. 2022, section 3.2 (unlabelled pool subsampling).
+        A strategy that asks neither model nor embeddings orders all of it, at no cost. First come those that the model
+        has read already; then, half and half, those that the model before it doubted most and others by chance.
+        Source: Tsvigun et al. 2022, section 3.2 (unlabelled pool subsampling).
         """
         reads = strategy.model or any(signals.EMBEDDING in member.function.needs for member in strategy.members)
         if len(sentences) <= self.most_read or not reads:

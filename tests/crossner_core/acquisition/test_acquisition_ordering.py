@@ -118,7 +118,7 @@ def part_of_pool(folder: Path, key: int, earlier: tuple[str, ...] = (), chosen: 
     selection = ordering.order(pool(30), 30, strategy(chosen), np.random.default_rng(key))
     assert len(set(selection.order.tolist())) == len(selection.order) == 10
     assert selection.notes == ("10 of the 30 sentences were read and ordered.",)
-    read, _ = SignalStore(folder / f"model-{key}").known(pool(30), [signals.TAGS])
+    _, read = SignalStore(folder / f"model-{key}").known(pool(30), [signals.TAGS])
     assert np.flatnonzero(read).tolist() == sorted(selection.order.tolist())
     return ordering
 
