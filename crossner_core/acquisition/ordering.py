@@ -134,7 +134,7 @@ class PoolOrdering:
 
         A strategy that asks neither model nor embeddings orders all of it, at no cost. First come those that the model
         has read already; then, half and half, those that the model before it doubted most and others by chance.
-        Source: Tsvigun et al. 2022, section 3.2 (unlabelled pool subsampling).
+        After the subsampling of Tsvigun et al. 2022 (Towards Computationally Feasible Deep Active Learning).
         """
         reads = strategy.model or any(signals.EMBEDDING in member.function.needs for member in strategy.members)
         if len(sentences) <= self.most_read or not reads:
