@@ -14,7 +14,7 @@ from torch import Tensor
 from crossner_core.acquisition import signals as names
 from crossner_core.acquisition.signals import Part
 from crossner_core.encoders.base import Encoder
-from crossner_core.encoders.pooling import embed
+from crossner_core.encoders.pooling import embed, sentences_at_once
 from crossner_core.encoders.windows import Batch
 from crossner_core.models.base import TokenTagger
 from crossner_core.models.heads import head_tags
@@ -23,7 +23,6 @@ from crossner_core.training.predictor import Predictor
 
 # Sentences held in memory, sorted by length and scored before the next ones are read.
 CHUNK = 1024
-BATCH = 64
 # Passes with dropout for BALD, as in Siddhant and Lipton 2018 for small models.
 PASSES = 8
 # A gradient is (tags × hidden); each side is projected separately, to this many dimensions.
@@ -85,7 +84,7 @@ class _ModelScorer:
         sums = self._empty(len(chunk))
         windows = self.predictor.encoder.windows(chunk)
         with self.predictor.evaluating():
-            for indices, batch in self.predictor.batches(windows, BATCH):
+            for indices, batch in self.predictor.batches(windows, sentences_at_once(self.device)):
                 rows = [windows[index] for index in indices]
                 self._add(sums, batch, np.array([row.sentence for row in rows]), [row.start for row in rows])
         return Part(tuple(sentence.content_hash for sentence in chunk), self._joined(sums))

@@ -12,7 +12,10 @@ from torch import Tensor, nn
 from crossner_core.encoders.base import Encoder, vectors
 from crossner_core.schema import Sentence
 
-BATCH = 64
+
+def sentences_at_once(device: torch.device) -> int:
+    """Return how many sentences to read in a batch: on a CPU more than 16 no longer fit its cache and take longer."""
+    return 64 if device.type == "cuda" else 16
 
 
 def mean_vectors(hidden: Tensor, attention_mask: Tensor) -> Tensor:
@@ -33,8 +36,9 @@ def embed(encoder: Encoder, sentences: Sequence[Sentence]) -> NDArray[np.float32
     encoder.model.eval()
     device = next(encoder.model.parameters()).device
     order = sorted(range(len(windows)), key=lambda index: -len(windows[index].input_ids))
-    for first in range(0, len(order), BATCH):
-        indices = order[first : first + BATCH]
+    size = sentences_at_once(device)
+    for first in range(0, len(order), size):
+        indices = order[first : first + size]
         batch = encoder.collate([windows[index] for index in indices]).to(device)
         hidden = vectors(encoder.model, batch)
         mean = mean_vectors(hidden, batch.attention_mask)  # (B, H)
