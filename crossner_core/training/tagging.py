@@ -26,8 +26,8 @@ from crossner_core.training.stage import Objective, Stage
 
 COMPILED = False
 """Whether torch.compile makes the encoder's kernels when a stage begins."""
-MOST_VALUES = 1024 * 384 * 6
-"""On a CPU a batch is cut into parts of at most so many values of hidden states: 1,024 subwords of MiniLM."""
+MOST_VALUES = 768 * 384 * 6
+"""On a CPU a batch is cut into parts of at most so many values of hidden states: 768 subwords of MiniLM."""
 
 
 @dataclass(frozen=True, slots=True)
