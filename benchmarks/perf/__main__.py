@@ -65,7 +65,8 @@ def page(rows: list[Row], load: float, minutes: float) -> str:
         f"Written by `make perf` on {dt.date.today()}, in {minutes:.0f} minutes: {here['cpu'] or 'CPU'}, "
         f"{here['cores']} cores, PyTorch {here['torch']}, load average {load:.1f} when it began. "
         f"{sum(bars)} of {len(bars)} bars are met. Times compare within this run: elsewhere all of them differ.\n\n"
-        "| what | here | best peer | bar |\n|---|---|---|---|\n" + "".join(f"{_line(row)}\n" for row in rows)
+        "| what | here | best peer | limit | bar |\n|---|---|---|---|---|\n"
+        + "".join(f"{_line(row)}\n" for row in rows)
     )
 
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from crossner_core.encoders.base import Encoder
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A figure in words, what it is compared with, and the bar; `met` is None where there is no bar."""
+    """A figure in words, what it is compared with, and the bar; `met` is None where there is no bar.
+
+    `limit` is what the machine allows: the time of the matrix products alone, or of what must be done in any case.
+    """
 
     what: str
     ours: str
     peer: str = ""
+    limit: str = ""
     bar: str = ""
     met: bool | None = None
 
@@ -21,7 +28,30 @@ class Row:
     def cells(self) -> tuple[str, ...]:
         """The row of the table."""
         verdict = {None: "", True: "met", False: "**missed**"}[self.met]
-        return self.what, self.ours, self.peer or "–", " ".join(filter(None, (self.bar, verdict))) or "–"
+        end = " ".join(filter(None, (self.bar, verdict)))
+        return self.what, self.ours, self.peer or "–", self.limit or "–", end or "–"
+
+
+def products_a_second() -> float:
+    """Return the floating-point operations a second of a matrix product as an encoder has them, on all threads."""
+    import torch
+
+    rows, weight = torch.randn(768, 384), torch.randn(1536, 384)
+    for _ in range(20):
+        torch.nn.functional.linear(rows, weight)
+    began, times = time.perf_counter(), 300
+    for _ in range(times):
+        torch.nn.functional.linear(rows, weight)
+    return times * 2 * rows.numel() * len(weight) / (time.perf_counter() - began)
+
+
+def reading_operations(encoder: Encoder) -> float:
+    """Return the operations to read one subword: two for each weight of the layers (Kaplan et al. 2020, section 2.1).
+
+    Learning from it takes three times as many.
+    """
+    layers = (value for name, value in encoder.model.named_parameters() if ".layer." in f".{name}" and value.dim() > 1)
+    return 2.0 * sum(value.numel() for value in layers)
 
 
 def growth(what: str, sizes: Sequence[int], seconds: Sequence[float], unit: str) -> Row:

@@ -33,6 +33,7 @@ def rows(data: Path) -> Iterator[Row]:
         f"gazetteer of {figures['surfaces']:,} names: sentences scanned from words ({way})",
         f"{figures['scan_per_s']:,.0f}/s of CPU time, {figures['resident_mb']:.0f} MB",
         f"spaCy's PhraseMatcher: {figures['phrasematcher_per_s']:,.0f}/s, {figures['phrasematcher_mb']:,.0f} MB",
+        "",
         f"{SCAN_BAR:,.0f}/s in under {MEMORY_BAR:.0f} MB",
         figures["scan_per_s"] >= SCAN_BAR and figures["resident_mb"] < MEMORY_BAR,
     )
@@ -40,12 +41,14 @@ def rows(data: Path) -> Iterator[Row]:
         "the same against the PhraseMatcher on ready Docs",
         f"{figures['scan_ratio_ready_docs']:.2f} ×",
         f"{figures['phrasematcher_ready_docs_per_s']:,.0f}/s",
+        "",
         f"{READY_BAR} ×",
         figures["scan_ratio_ready_docs"] >= READY_BAR,
     )
     yield Row(
         "gazetteer built from dumps",
         f"{figures['triples_per_s']:,.0f} triples/s, {figures['build_peak_mb']:.0f} MB at most",
+        "",
         f"unpacking alone: {figures['unpacking_alone_lines_per_s']:,.0f} lines/s of CPU time",
         f"{BUILD_BAR:,.0f}/s",
         figures["triples_per_s"] >= BUILD_BAR,
@@ -81,6 +84,7 @@ def _markup(folder: Path) -> Row:
         f"Wikipedia's markup read, {len(batch)} pages",
         f"{len(batch) / fast:,.0f} pages/s of CPU time, {slow / fast:.1f} ×",
         f"mwparserfromhell: {len(batch) / slow:,.0f}/s",
+        "",
         f"{MARKUP_BAR:.0f} ×",
         slow / fast >= MARKUP_BAR,
     )

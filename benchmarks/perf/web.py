@@ -52,6 +52,7 @@ def rows(data: Path) -> Iterator[Row]:
         f"Enter → next sentence, beside {ANNOTATORS} others, p50 / p95",
         f"{ours['p50']} / {ours['p95']} ms",
         f"plain Streamlit, alone: {plain['p50']} / {plain['p95']} ms",
+        "",
         f"under {NEXT_BAR:.0f} ms at p95",
         ours["p95"] < NEXT_BAR,
     )
@@ -62,6 +63,7 @@ def rows(data: Path) -> Iterator[Row]:
     yield Row(
         f"memory of the web process with {ANNOTATORS} sessions",
         f"{measured.megabytes:.0f} MB, {measured.megabytes_a_session:.1f} MB a session",
+        "",
         "",
         f"under {MEMORY_BAR:.0f} MB",
         measured.megabytes < MEMORY_BAR,

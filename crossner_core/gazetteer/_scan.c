@@ -91,15 +91,16 @@ static Py_ssize_t spell(char *to, const char *from, Py_ssize_t size) {
     return out;
 }
 
-static int read_words(Row *row, PyObject **words, Py_ssize_t count) {
+static int read_words(Row *row, PyObject *words, Py_ssize_t count) {
     Py_ssize_t used = 0;
     for (Py_ssize_t at = 0; at < count; at++) {
         Py_ssize_t size;
-        if (!PyUnicode_Check(words[at])) {
-            PyErr_Format(PyExc_TypeError, "A word is %R, not a text.", words[at]);
+        PyObject *own = PyTuple_GET_ITEM(words, at);
+        if (!PyUnicode_Check(own)) {
+            PyErr_Format(PyExc_TypeError, "A word is %R, not a text.", own);
             return -1;
         }
-        const char *word = PyUnicode_AsUTF8AndSize(words[at], &size);
+        const char *word = PyUnicode_AsUTF8AndSize(own, &size);
         if (!word) {
             if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) return -1;
             PyErr_Clear();
@@ -169,14 +170,14 @@ static int scan_row(Row *row, Py_ssize_t count, const Filter *names, const Filte
 
 static PyObject *matches_of(Row *row, PyObject *words, const Filter *names, const Filter *beginnings, uint64_t seed,
                             uint64_t factor, PyObject *get, int every) {
-    PyObject *fast = PySequence_Fast(words, "A row is not a sequence of words.");
-    if (!fast) return NULL;
-    Py_ssize_t count = PySequence_Fast_GET_SIZE(fast);
+    PyObject *own = PySequence_Tuple(words); /* which nobody can change meanwhile */
+    if (!own) return NULL;
+    Py_ssize_t count = PyTuple_GET_SIZE(own);
     PyObject *matches = PyList_New(0);
-    if (!matches || make_room(row, count) < 0 || read_words(row, PySequence_Fast_ITEMS(fast), count) < 0 ||
+    if (!matches || make_room(row, count) < 0 || read_words(row, own, count) < 0 ||
         scan_row(row, count, names, beginnings, seed, factor, get, every, matches) < 0)
         Py_CLEAR(matches);
-    Py_DECREF(fast);
+    Py_DECREF(own);
     return matches;
 }
 
@@ -190,14 +191,12 @@ static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *arguments) {
     Filter names, beginnings;
     Row row = {0};
     PyObject *result = NULL;
-    PyObject *fast = PySequence_Fast(rows, "The rows are not a sequence.");
-    if (!fast || read_filter(&names_view, &names) < 0 || read_filter(&beginnings_view, &beginnings) < 0) goto end;
-    result = PyList_New(PySequence_Fast_GET_SIZE(fast));
-    for (Py_ssize_t at = 0; result && at < PySequence_Fast_GET_SIZE(fast); at++) {
-        PyObject *words = PySequence_Fast_GET_ITEM(fast, at);
-        Py_INCREF(words);
+    PyObject *own = PySequence_Tuple(rows);
+    if (!own || read_filter(&names_view, &names) < 0 || read_filter(&beginnings_view, &beginnings) < 0) goto end;
+    result = PyList_New(PyTuple_GET_SIZE(own));
+    for (Py_ssize_t at = 0; result && at < PyTuple_GET_SIZE(own); at++) {
+        PyObject *words = PyTuple_GET_ITEM(own, at);
         PyObject *matches = matches_of(&row, words, &names, &beginnings, seed, factor, get, every);
-        Py_DECREF(words);
         if (matches)
             PyList_SET_ITEM(result, at, matches);
         else
@@ -209,7 +208,7 @@ end:
     PyMem_Free(row.ends);
     PyMem_Free(row.hits);
     PyMem_Free(row.hashes);
-    Py_XDECREF(fast);
+    Py_XDECREF(own);
     PyBuffer_Release(&names_view);
     PyBuffer_Release(&beginnings_view);
     return result;
