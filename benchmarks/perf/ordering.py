@@ -18,13 +18,14 @@ AHEAD, BATCH = 1_000, 10
 
 
 def ordered(
-    folder: Path, predictor: Predictor, encoder: Encoder, pool: Sequence[Sentence], *, key: str = "run"
+    folder: Path, predictor: Predictor, encoder: Encoder, pool: Sequence[Sentence], *, number: int = 1
 ) -> float:
-    """Order a pool with a model that has not read it, by the usual strategy; return the seconds.
+    """Order a pool by the usual strategy in the round of this number; return the seconds.
 
-    What the encoder read into `folder` is not read again; another `key` is another model.
+    What an earlier round's encoder and models read into `folder` is known; this round's model has read nothing yet.
     """
     began = time.perf_counter()
-    ordering = PoolOrdering(folder, Scorer(predictor, key, (), encoder), predictor.types)
-    ordering.order(pool, AHEAD, strategy(WITHOUT_GAZETTEER), np.random.default_rng(0), batch=BATCH)
+    earlier = tuple(f"run-{before}" for before in range(1, number))
+    ordering = PoolOrdering(folder, Scorer(predictor, f"run-{number}", earlier, encoder), predictor.types)
+    ordering.order(pool, AHEAD, strategy(WITHOUT_GAZETTEER), np.random.default_rng(number), batch=BATCH)
     return time.perf_counter() - began

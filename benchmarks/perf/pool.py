@@ -32,7 +32,7 @@ GOLD, DEV = 110, 50
 
 
 def rows(data: Path) -> Iterator[Row]:
-    """Yield the round of a second model, when the pool's embeddings are known, and how scoring grows."""
+    """Yield the second round, when some of the pool was read before, and how a first one grows with the pool."""
     prepare()
     pool, encoder = pool_of(data, SIZES[-1]), load_encoder("minilm")
     music = read_corpus("music", data).data(size=None, seed=0, order="file")
@@ -47,7 +47,7 @@ def rows(data: Path) -> Iterator[Row]:
         trained = time.perf_counter() - began
         predictor = load_tagger(folder / "run")
         took = [ordered(folder / str(size), predictor, encoder, pool[:size]) for size in SIZES]
-        again = ordered(folder / str(SIZES[-1]), predictor, encoder, pool, key="again")
+        again = ordered(folder / str(SIZES[-1]), predictor, encoder, pool, number=2)
         command = [sys.executable, "-m", "benchmarks.perf.pool_memory", str(data), str(folder / "run")]
         printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
         most = json.loads(printed.splitlines()[-1])["megabytes"]
