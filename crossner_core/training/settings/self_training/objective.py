@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.pooling import sentences_at_once
 from crossner_core.encoders.windows import Batch, Window
 from crossner_core.errors import CheckpointError
 from crossner_core.models.base import TokenTagger
@@ -20,7 +21,6 @@ from crossner_core.training.settings.self_training.proposals import ProposalMode
 _STEP = 7
 # This many times the windows needed are drawn and sorted by length, to take a contiguous part with little padding.
 _POOLS = 4
-_BATCH = 64
 
 
 class SelfTrainingObjective:
@@ -84,7 +84,8 @@ class SelfTrainingObjective:
         training = teacher.training
         teacher.eval()
         device = next(teacher.parameters()).device
-        for rows in ordered_batches([len(window.input_ids) for window in self.windows], _BATCH):
+        lengths = [len(window.input_ids) for window in self.windows]
+        for rows in ordered_batches(lengths, sentences_at_once(device)):
             batch = self.encoder.collate([self.windows[index] for index in rows]).to(device)
             soft = teacher.tag_log_probabilities(batch).exp().to("cpu", torch.float16)  # (B, W, K)
             for row, index in enumerate(rows):
