@@ -21,7 +21,7 @@ from crossner_core.experiments.results import (
 )
 from crossner_core.experiments.stored import StoredStudy, stored_of
 from crossner_core.experiments.study import Study, StudyConfig, study, study_ids
-from crossner_core.experiments.tables import Table
+from crossner_core.experiments.tables import Measured, Table
 from crossner_core.training.recipe import source_names
 from db import job_rows
 from db.engine import Store
@@ -100,7 +100,8 @@ class StudyChoices:
 def list_studies(store: Store, actor: Actor) -> tuple[StudyView, ...]:
     """Return all studies, one entry per section.
 
-    Those with results here come first, then those under way, those that came with results, and the largest.
+    Those with results here come first, then those under way, those that came with results, the largest, and those
+    of which most came.
     """
     newest = _newest_jobs(store, actor)
     out = settings_of(store).experiments
@@ -114,7 +115,15 @@ def list_studies(store: Store, actor: Actor) -> tuple[StudyView, ...]:
 
 def _place(view: StudyView) -> tuple[Any, ...]:
     figures = sum(len(table.rows) * len(table.columns) for table in view.published)
-    return view.result is None, view.job is None, not view.stored, -figures, view.title, view.section
+    runs = sum(
+        value.n
+        for stored in view.stored
+        for table in stored.tables
+        for row in table.rows
+        for value in row
+        if isinstance(value, Measured)
+    )
+    return view.result is None, view.job is None, not view.stored, -figures, -runs, view.title, view.section
 
 
 def get_study(store: Store, actor: Actor, id: str, section: str = "") -> StudyView:
