@@ -115,15 +115,9 @@ def list_studies(store: Store, actor: Actor) -> tuple[StudyView, ...]:
 
 def _place(view: StudyView) -> tuple[Any, ...]:
     figures = sum(len(table.rows) * len(table.columns) for table in view.published)
-    runs = sum(
-        value.n
-        for stored in view.stored
-        for table in stored.tables
-        for row in table.rows
-        for value in row
-        if isinstance(value, Measured)
-    )
-    return view.result is None, view.job is None, not view.stored, -figures, -runs, view.title, view.section
+    rows = (row for stored in view.stored for table in stored.tables for row in table.rows)
+    came = sum(isinstance(value, Measured) and value.mean is not None for row in rows for value in row)
+    return view.result is None, view.job is None, not view.stored, -figures, -came, view.title, view.section
 
 
 def get_study(store: Store, actor: Actor, id: str, section: str = "") -> StudyView:
