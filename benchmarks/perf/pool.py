@@ -8,18 +8,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.perf.ordering import ordered
 from benchmarks.perf.pool_memory import SENTENCES
 from benchmarks.perf.row import Row, growth, products_a_second, reading_operations
-from benchmarks.pool_turn import pool_of
+from benchmarks.pool_turn import labelled_music, pool_of
 from crossner_core.acquisition.ordering import MOST_READ
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.loading import load_encoder
-from crossner_core.experiments.corpora import read_corpus
 from crossner_core.schema import Sentence
-from crossner_core.training.data import TrainingData
 from crossner_core.training.loop import train
 from crossner_core.training.machine import prepare
 from crossner_core.training.predictor import load_tagger
@@ -35,13 +34,10 @@ def rows(data: Path) -> Iterator[Row]:
     """Yield the second round, when some of the pool was read before, and how a first one grows with the pool."""
     prepare()
     pool, encoder = pool_of(data, SIZES[-1]), load_encoder("minilm")
-    music = read_corpus("music", data).data(size=None, seed=0, order="file")
-    both = (*music.train, *music.dev)
-    gold, dev = both[:GOLD], both[GOLD : GOLD + DEV]
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         began = time.perf_counter()
-        given = TrainingData(gold, music.types, dev, unlabelled=tuple(pool))
+        given = replace(labelled_music(data, GOLD, DEV), unlabelled=tuple(pool))
         for _ in train(with_students(Recipe()), given, checkpoint_dir=folder / "run", encoder=encoder):
             pass
         trained = time.perf_counter() - began

@@ -138,7 +138,7 @@ class Evaluation:
     value: float
     scores: Scores | None = None
     answers: Any = None
-    """What it was made from, if the task asks for that of the best model."""
+    """What it was measured from, where a run's result reports on the best model without reading the data again."""
 
 
 @dataclass

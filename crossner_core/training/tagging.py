@@ -108,10 +108,11 @@ class TaggerTask(Task):
 
     def least_parts(self, step: int) -> int:
         """Return the parts of a step's batch that keep its padded hidden states within MOST_VALUES, on a CPU."""
+        if self.device.type != "cpu":
+            return 1
         indices = self.indices(step)
         padded = len(indices) * max(self.lengths[index] for index in indices)
-        needed = -(-padded * self.predictor.encoder.values_a_position // MOST_VALUES)
-        return min(len(indices), needed) if self.device.type == "cpu" else 1
+        return min(len(indices), -(-padded * self.predictor.encoder.values_a_position // MOST_VALUES))
 
     def loss(self, part: Part) -> Tensor:
         windows = [self.windows[index] for index in part.windows]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sysconfig
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -222,6 +224,16 @@ def test_scan_is_what_a_dictionary_finds(
                 winners.append((start, end, name))
                 free = end
         assert [(start, end, trie.restore_key(key)) for start, end, key in scan] == winners
+
+
+def test_scan_in_c_compiles_without_a_warning() -> None:
+    compiler, headers = shutil.which("cc") or shutil.which("gcc"), Path(sysconfig.get_paths()["include"])
+    if compiler is None or not (headers / "Python.h").exists():
+        pytest.skip("no C compiler, or Python's headers are not installed")
+    source = Path(compiled_module.__file__).with_name("_scan.c")
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{headers}"]
+    done = subprocess.run([compiler, *flags, str(source)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("way", WAYS)
