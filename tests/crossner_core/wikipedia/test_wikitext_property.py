@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from unittest import mock
+
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
+from crossner_core.wikipedia import blocks
 from crossner_core.wikipedia.markup import Extract, Unreadable
 from crossner_core.wikipedia.wikitext import extract, extract_slow
 
@@ -105,3 +109,15 @@ def test_both_readers_agree_on_pages_made_of_whole_and_broken_markup(text: str) 
 @example("<ref>a</i> b</ref> c")
 def test_both_readers_agree_on_broken_markup(text: str) -> None:
     assert _read(text) == _read_slow(text)
+
+
+@settings(deadline=None, derandomize=True, max_examples=500)
+@given(st.text("ab  \x04\x04(),;.", max_size=12))
+@example("a (; \x04b)")
+@example("a (\x04; b)")
+@example("a \x04 b")
+@example("a\x04 .")
+def test_leaving_a_hole_out_is_closing_it_where_nothing_odd_is_beside_it(text: str) -> None:
+    quick = blocks.clean([text], [])
+    with mock.patch.object(blocks, "_ODD_HOLE", re.compile("")):
+        assert blocks.clean([text], []) == quick
