@@ -43,7 +43,8 @@ class SimulationOptions(Checked):
     suggestions_from: float = option(0.0, "Proposals with a lower score are hints, not suggestions.", min=0.0, max=1.0)
     warm_epochs: int = option(
         0,
-        "Warm start: train the previous round's model for this many epochs; 0: each model starts from the encoder.",
+        "Warm start: train the previous round's model for this many epochs, with self-training as its own teacher; "
+        "0: each model starts from the encoder.",
         min=0,
         max=1000,
         later=True,

@@ -67,8 +67,9 @@ def train(
     from there, and a finished one yields its result at once; without, it starts afresh. `should_stop` is called after
     each step: on True the state is saved and the result's outcome is "stopped". `source_cache` keeps source checkpoints
     for other runs. Passing `encoder` avoids loading it; it is not modified. `name` labels the tagger's suggestions.
-    With `warm_start` only the target stage is trained, from that tagger's encoder and the rows of its types. Raises
-    EncoderUnavailable, CheckpointError, StorageError, InvalidConfig.
+    With `warm_start` only the last stage is trained, from that tagger's encoder and the rows of its types; that of
+    self-training has that tagger as its teacher. Raises EncoderUnavailable, CheckpointError, StorageError,
+    InvalidConfig.
     """
     run = _Run(recipe, data, Path(checkpoint_dir), source_cache, name, warm_start)
     try:
@@ -132,7 +133,9 @@ class _Run:
         warm: WarmStart | None,
     ) -> None:
         self.recipe, self.data, self.folder, self.cache, self.name, self.warm = recipe, data, folder, cache, name, warm
-        planned = setting(recipe.setting).plan(recipe, data)
+        # A student already learnt from what gazetteer and links propose, as a teacher it is not weighted by it again.
+        read = recipe if warm is None else replace(recipe, self_training_gazetteer=False)
+        planned = setting(recipe.setting).plan(read, data)
         self.stages = planned if warm is None else (_warm_stage(recipe, planned[-1], warm),)
         self.device = pick_device(recipe.device)
         if recipe.deterministic:
@@ -178,7 +181,7 @@ class _Run:
         first = self._saved_stage()
         encoder = self._copied(pretrained)
         former: TokenTagger | None = None
-        if self.warm is not None:
+        if self.warm is not None and not (self.folder / STATE).exists():
             former = self._earlier(self.warm, encoder)
             encoder = replace(encoder, model=former.encoder)
         for number in range(first, len(self.stages)):
@@ -364,8 +367,8 @@ def _short(fingerprint: str) -> str:
 
 
 def _warm_stage(recipe: Recipe, stage: Stage, warm: WarmStart) -> Stage:
-    """Return the target stage for starting from an earlier tagger: shorter, and without head-only epochs."""
-    if stage.objective is not None:
+    """Return the last stage for starting from an earlier tagger: shorter, and without head-only epochs."""
+    if stage.objective is not None and not stage.is_student:
         raise InvalidConfig(f"Setting {recipe.setting!r} has its own teacher and cannot continue from another tagger.")
     if not stage.train:
         raise InvalidConfig(f"Setting {recipe.setting!r} trains on no target sentence: there is nothing to continue.")

@@ -84,6 +84,8 @@ class Stage:
     """Its body starts from the pre-trained encoder, not from the previous stage's."""
     dev_every: int = 1
     """Epochs between dev scores, counted back from the last."""
+    is_student: bool = False
+    """It learns from the model before it, whichever that is: an earlier run's too."""
     notes: tuple[str, ...] = ()
     """How the stage was planned, for the run's notes."""
 

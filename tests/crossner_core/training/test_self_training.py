@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crossner_core.errors import InvalidConfig
 from crossner_core.schema import LabelledSentence, Span
 from crossner_core.training.data import TrainingData
 from crossner_core.training.events import RunResult
-from crossner_core.training.loop import train
+from crossner_core.training.loop import TAGGER, WarmStart, train
 from crossner_core.training.recipe import source_options
 from crossner_core.training.settings.registry import needs_source, needs_unlabelled, setting
 from crossner_core.training.settings.self_training.plan import with_students
@@ -23,14 +24,22 @@ def data(bare: int = 12, *, source: bool = False) -> TrainingData:
     return replace(tiny_data(8, source=source), unlabelled=tuple(i.sentence for i in own_sentences(bare, offset=60)))
 
 
-def result(folder: Path, what: TrainingData, *, stop_after: int | None = None, **changes: object) -> RunResult:
-    recipe = tiny_recipe(
-        setting="self_training", max_epochs=12, self_training_epochs=12, self_training_batch=4, **changes
-    )
+def result(
+    folder: Path,
+    what: TrainingData,
+    *,
+    stop_after: int | None = None,
+    warm: WarmStart | None = None,
+    **changes: object,
+) -> RunResult:
+    chosen: dict[str, object] = {"setting": "self_training", "max_epochs": 12, "self_training_epochs": 12}
+    recipe = tiny_recipe(**{**chosen, "self_training_batch": 4, **changes})
     for part in (stop_after, None) if stop_after else (None,):
         calls = iter(range(10**9))
         stop = (lambda: next(calls) >= part) if part else (lambda: False)  # noqa: B023 - used up at once
-        *_, last = train(recipe, what, checkpoint_dir=folder, encoder=tiny_encoder(), should_stop=stop)
+        *_, last = train(
+            recipe, what, checkpoint_dir=folder, encoder=tiny_encoder(), should_stop=stop, warm_start=warm
+        )
         if part:
             assert last.result is not None and last.result.outcome == "stopped"
     assert last.result is not None
@@ -77,6 +86,28 @@ def test_self_training_without_the_teachers_word_is_the_labels_alone(
     made, plain = result(tmp_path / "a", data(), **changes), result(tmp_path / "b", data())
     losses = [[record.loss for record in one.history if record.phase == "student 1"] for one in (made, plain)]
     assert losses[0][-1] < losses[1][-1]
+
+
+def test_student_of_an_earlier_run_learns_on_from_it_and_needs_no_teacher_of_its_own(tmp_path: Path) -> None:
+    taught = replace(data(), proposed={item.content_hash: () for item in data().unlabelled})
+    earlier = result(tmp_path / "first", data())
+    warm = WarmStart(tmp_path / "first" / TAGGER, 2)
+    made = result(tmp_path / "on", taught, warm=warm, self_training_gazetteer=True)
+    assert {record.phase for record in made.history} == {"student 1"} and made.epochs == 2
+    first, started = made.history[0].dev_f1, earlier.history[0].dev_f1
+    assert first is not None and started is not None and first > 0.5 > started
+    assert made.dev is not None and earlier.dev is not None and made.dev.f1 >= earlier.dev.f1
+    notes = "Students learn from 12 of 12 unlabelled sentences too. Continued from an earlier tagger for 2 epochs."
+    assert notes in " ".join(made.notes)
+    assert made.recipe_hash != earlier.recipe_hash
+    again = result(tmp_path / "stopped", taught, warm=warm, stop_after=2, self_training_gazetteer=True)
+    assert [record.loss for record in again.history] == [record.loss for record in made.history]
+
+
+def test_only_students_learn_on_from_an_earlier_run_as_their_teacher(tmp_path: Path) -> None:
+    result(tmp_path / "first", data())
+    with pytest.raises(InvalidConfig, match="its own teacher"):
+        result(tmp_path / "on", data(source=True), warm=WarmStart(tmp_path / "first" / TAGGER, 2), setting="pdaln")
 
 
 def test_self_training_without_bare_text_is_the_teacher_alone(tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ def _student(teacher: Stage, recipe: Recipe, number: int, objective: MakeObjecti
         objective=objective,
         fresh=fresh,
         measure_first=not fresh,
+        is_student=True,
         notes=(),
     )
 
