@@ -36,6 +36,7 @@ imports: $(VENV)/.installed-dev ## who may import whom
 
 DATA ?= ../shared/data/ner
 perf: $(VENV)/.installed-dev browser ## measure what anybody waits for, beside its best peers; writes docs/performance.md
+	@$(INSTALL) --requirement requirements-accelerate.txt || true # one of the peers; without it its figures are missing
 	@$(BIN)/python -m benchmarks.perf --data $(DATA)
 
 ci: lint types imports test ## all of it, in the order of CI

@@ -3,7 +3,7 @@
     python -m benchmarks.pool_turn --data FOLDER [--gazetteer FOLDER] [--pool 10000] [--gold 110] [--strategy TEXT]
 
 `--data` holds `music` and `wikineural`, whose sentences are the pool (repeated where it is larger). The model is
-trained with the default recipe on the first sentences of music, and on the pool where the strategy does so, with what a
+trained as a campaign's is on the first sentences of music, and on the pool where the strategy does so, with what a
 built gazetteer proposes there (queried before any model and not timed: pre-annotation does it once per sentence).
 Embeddings are computed once, and each model reads a sentence once; of a pool above MOST_READ sentences encoder and
 model read that many, of a smaller one that grows by a hundred sentences only those.
@@ -33,9 +33,8 @@ from crossner_core.training.data import TrainingData
 from crossner_core.training.loop import train
 from crossner_core.training.machine import PeakMemory, prepare
 from crossner_core.training.predictor import load_tagger
-from crossner_core.training.recipe import Recipe
-from crossner_core.training.settings.self_training.plan import with_students
 from crossner_core.training.settings.self_training.proposals import proposed_spans
+from workbench.campaigns.round_settings import recipe_for
 
 # Seconds from new gold to a reordered queue, on 2 cores with a pool of 10,000.
 BAR, POOL = 180.0, 10_000
@@ -67,11 +66,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(given: argparse.Namespace, sentences: Sequence[Sentence], folder: Path) -> float:
     """Train, order, order again, order with a hundred more; return the seconds of a turn: run and order."""
     usual = RECOMMENDED if given.gazetteer else WITHOUT_GAZETTEER
-    chosen, recipe = strategy(given.strategy or usual), Recipe()
+    chosen = strategy(given.strategy or usual)
+    recipe = recipe_for(chosen.text, {})
     data = labelled = labelled_music(given.data, given.gold, given.dev)
     if chosen.self_training:
         data = replace(data, unlabelled=tuple(sentences[: given.pool]))
-        recipe = with_students(recipe, gazetteer=chosen.gazetteer)
         data = replace(data, proposed=names_in(given.gazetteer, data) if chosen.gazetteer else {})
     began = time.perf_counter()
     encoder = load_encoder("minilm")

@@ -16,14 +16,14 @@ from benchmarks.perf.pool_memory import SENTENCES
 from benchmarks.perf.row import Row, growth, products_a_second, reading_operations
 from benchmarks.pool_turn import labelled_music, pool_of
 from crossner_core.acquisition.ordering import MOST_READ
+from crossner_core.acquisition.selecting import WITHOUT_GAZETTEER
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.loading import load_encoder
 from crossner_core.schema import Sentence
 from crossner_core.training.loop import train
 from crossner_core.training.machine import prepare
 from crossner_core.training.predictor import load_tagger
-from crossner_core.training.recipe import Recipe
-from crossner_core.training.settings.self_training.plan import with_students
+from workbench.campaigns.round_settings import recipe_for
 
 SECONDS_BAR, MEMORY_BAR = 60.0, 1000.0
 SIZES = (100, 1_000, 10_000)
@@ -38,7 +38,7 @@ def rows(data: Path) -> Iterator[Row]:
         folder = Path(text)
         began = time.perf_counter()
         given = replace(labelled_music(data, GOLD, DEV), unlabelled=tuple(pool))
-        for _ in train(with_students(Recipe()), given, checkpoint_dir=folder / "run", encoder=encoder):
+        for _ in train(recipe_for(WITHOUT_GAZETTEER, {}), given, checkpoint_dir=folder / "run", encoder=encoder):
             pass
         trained = time.perf_counter() - began
         predictor = load_tagger(folder / "run")

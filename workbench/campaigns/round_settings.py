@@ -11,6 +11,10 @@ from crossner_core.errors import InvalidConfig
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.self_training.plan import with_students
 
+# How a round's students learn where its strategy adds them to the setting `direct`: from their teacher on, for a third
+# of the epochs that they need from the encoder on (docs/results/loop.md).
+STUDENTS = {"self_training_fresh": False, "self_training_epochs": 5}
+
 
 @dataclass(frozen=True, slots=True)
 class RoundSettings:
@@ -39,7 +43,12 @@ def checked(text: str, random_share: float, retrain_every: int, recipe: Mapping[
 
 def recipe_for(text: str, changes: Mapping[str, Any]) -> Recipe:
     """Return the recipe of a campaign's runs: its strategy may add training on the pool's unlabelled text."""
-    recipe = Recipe.from_dict(changes)
     if not text or not (chosen := strategy(text)).self_training:
-        return recipe
-    return with_students(recipe, gazetteer=chosen.gazetteer)
+        return Recipe.from_dict(changes)
+    return with_students(learning(changes), gazetteer=chosen.gazetteer)
+
+
+def learning(changes: Mapping[str, Any]) -> Recipe:
+    """Return a campaign's recipe, with STUDENTS for strategies that add students to it."""
+    recipe = Recipe.from_dict(changes)
+    return Recipe.from_dict({**STUDENTS, **changes}) if recipe.setting == "direct" else recipe

@@ -37,9 +37,7 @@ def result(
     for part in (stop_after, None) if stop_after else (None,):
         calls = iter(range(10**9))
         stop = (lambda: next(calls) >= part) if part else (lambda: False)  # noqa: B023 - used up at once
-        *_, last = train(
-            recipe, what, checkpoint_dir=folder, encoder=tiny_encoder(), should_stop=stop, warm_start=warm
-        )
+        *_, last = train(recipe, what, checkpoint_dir=folder, encoder=tiny_encoder(), should_stop=stop, warm_start=warm)
         if part:
             assert last.result is not None and last.result.outcome == "stopped"
     assert last.result is not None

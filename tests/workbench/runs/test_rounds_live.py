@@ -13,7 +13,10 @@ import sqlalchemy as sa
 
 from crossner_core.acquisition.selecting import Selection
 from crossner_core.errors import Conflict, InvalidConfig, NotAllowed, NotFound
+from crossner_core.schema import Sentence, Suggestion
 from crossner_core.suggest.gazetteer import GAZETTEER
+from crossner_core.training.predictor import Predictor
+from crossner_core.training.recipe import Recipe
 from db import job_rows, layer_rows, round_rows, suggestion_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SentenceRow, Task
@@ -25,6 +28,7 @@ from tests.support.training_builders import own_sentences
 from tests.support.training_store import beat, person, recipe_here, when_asked, work
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
+from workbench.campaigns.round_settings import recipe_for
 from workbench.data import snapshots
 from workbench.jobs import queue
 from workbench.jobs.context import JobContext
@@ -171,6 +175,50 @@ def test_turns_go_by_themselves_from_gold_to_run_to_queue_to_suggestions(store: 
     assert work(store, tmp_path / "home") == 3
 
 
+@pytest.mark.parametrize("floor", [0.0, 1.0])
+def test_new_model_suggests_in_the_next_sentences_before_the_queue_is_ordered(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, floor: float
+) -> None:
+    admin = person(store, "admin")
+    campaign_id, order = campaign(store, admin), round_kind.PoolOrdering.order
+    with store.write() as session:
+        row = session.get_one(Campaign, campaign_id)
+        row.model_floor, row.suggestions_on = floor, True
+    rounds.change_round_settings(
+        store, admin, campaign_id, strategy="token_entropy", retrain_every=10, recipe=small(tmp_path)
+    )
+    front, seen = [id_ for id_, *_ in places(store, campaign_id)][:2], list[set[int]]()
+
+    def look(self: round_kind.PoolOrdering, *given: Any, **more: Any) -> Selection:
+        with store.read() as session:
+            rows = layer_rows.suggestions(session, campaign_id).values()
+            seen.append({row.sentence_id for own in rows for row in own if row.run_id})
+        return order(self, *given, **more)
+
+    def sure(self: Predictor, items: list[Sentence], batch_size: int = 32) -> list[tuple[Suggestion, ...]]:
+        return [(Suggestion(0, 1, "song", "model:run 1", 0.9, None),) for _ in items]
+
+    monkeypatch.setattr(round_kind, "SOON", 2)
+    monkeypatch.setattr(round_kind.PoolOrdering, "order", look)
+    monkeypatch.setattr(Predictor, "predict", sure)
+    assert work(store, tmp_path / "home") == (2 if floor else 3)
+    assert seen == [set() if floor else set(front)]
+    rounds.order_now(store, admin, campaign_id)  # with the same model, which suggests already
+    assert work(store, tmp_path / "home") == (1 if floor else 2)
+    assert len(seen) == 2 and len(seen[1]) == (0 if floor else 12)
+
+
+def test_students_of_rounds_go_on_from_their_teacher_unless_the_recipe_says_otherwise() -> None:
+    text = "longest with self-training"
+    usual = recipe_for(text, {})
+    assert (usual.setting, usual.self_training_fresh, usual.self_training_epochs) == ("self_training", False, 5)
+    own = recipe_for(text, {"self_training_fresh": True, "self_training_epochs": 9, "seed": 3})
+    assert (own.self_training_fresh, own.self_training_epochs, own.seed) == (True, 9, 3)
+    staged = recipe_for(text, {"setting": "pretrain_finetune"})
+    assert (staged.setting, staged.self_training_epochs) == ("transfer_self_training", 16)
+    assert recipe_for("longest", {"seed": 3}) == Recipe(seed=3)
+
+
 def test_runs_of_a_strategy_with_self_training_learn_from_the_pool(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id, text = campaign(store, admin), "longest with self-training"
@@ -181,7 +229,7 @@ def test_runs_of_a_strategy_with_self_training_learn_from_the_pool(store: Store,
     assert work(store, tmp_path / "home") == 3
     assert newest(store, admin, campaign_id).strategy == text
     found = adaptation.get_run(store, admin, adaptation.list_runs(store, admin, campaign_id)[0].id)
-    assert found.run.recipe["setting"] == "self_training"
+    assert found.run.recipe["setting"] == "self_training" and not found.run.recipe["self_training_fresh"]
     assert any("Students learn from 12 of 12 unlabelled sentences" in reason for reason in found.reasons)
     assert {why for *_, why in places(store, campaign_id)} <= {"longest", "chance"}
 

@@ -1,4 +1,4 @@
-"""Run a round: score the pool with its model and reorder the queue."""
+"""Run a round: suggest in the next few sentences, score the pool with its model, and reorder the queue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crossner_core.acquisition.selecting import strategy, without_idle_weights
 from crossner_core.domains import Domain
 from crossner_core.errors import CheckpointError, NotFound, WorkbenchError
 from crossner_core.schema import LabelledSentence, Sentence, Span
-from db import round_rows, run_rows
+from db import campaign_rows, round_rows, run_rows, suggestion_rows
 from db.engine import Session, Store
 from db.training_tables import Round, Run
 from db.types import now
@@ -31,6 +31,8 @@ from workbench.jobs.kind import PATIENT_ABOVE, Fields, JobKind, register
 from workbench.runs import rounds
 from workbench.runs.predicting import checkpoint_folder, predictor_for
 from workbench.runs.rounds import CHANCE
+from workbench.suggestions.feeding import held_back
+from workbench.suggestions.preannotating import add_model_suggestions
 from workbench.suggestions.proposing import proposed_without_model
 from workbench.webhooks import events
 
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 AHEAD = 1000
 # Sentences expected to be annotated until the next round, in a campaign that does not retrain automatically.
 BATCH = 25
+# Sentences next in the queue in which a new model suggests at once: in the others when the queue is in its order.
+SOON = 16
 # The note of a round whose model cannot be used.
 _WITHOUT = "The queue was ordered without a model; suggestions stay as they were."
 
@@ -81,6 +85,7 @@ def order_queue(context: JobContext, asked: Asked) -> str:
     round_id, began = asked.turn_id, time.monotonic()
     plan = _begin(context, round_id)
     predictor, notes = _predictor(context, plan)
+    _suggest_soon(context, plan, predictor)
     encoder, more = _encoder(context)
     scorer = Scorer(predictor, plan.key, plan.earlier, encoder)
 
@@ -184,6 +189,24 @@ def _predictor(context: JobContext, plan: _Plan) -> tuple[Predictor | None, tupl
         return predictor, ()
     note = f"Run {plan.run_id} cannot predict {', '.join(missing)}: it orders and suggests without them."
     return predictor, (f"{note} Train a run on the domain as it is now.",)
+
+
+def _suggest_soon(context: JobContext, plan: _Plan, predictor: Predictor | None) -> None:
+    """Suggest in the sentences that people open while the queue is being ordered, if the model is new and may."""
+    if predictor is None or plan.run_id is None:
+        return
+    with context.store.read() as session:
+        run, campaign = run_rows.get(session, plan.run_id), campaign_rows.find(session, plan.campaign_id)
+        shown = suggestion_rows.run_shown(session, plan.campaign_id)
+        is_shown = shown is not None and shown.id == plan.run_id
+        if run is None or campaign is None or not campaign.suggestions_on or is_shown:
+            return
+        if held_back(session, campaign, run):
+            return
+        soon = [(row.id, sentence_of(row)) for row in suggestion_rows.next_to_annotate(session, campaign.id)[:SOON]]
+    predicted = predictor.predict([sentence for _, sentence in soon])
+    suggestions = {id_: spans for (id_, _), spans in zip(soon, predicted, strict=True)}
+    add_model_suggestions(context.store, SYSTEM, plan.campaign_id, run_id=plan.run_id, suggestions=suggestions)
 
 
 def _can_suggest(plan: _Plan, predictor: Predictor | None) -> tuple[bool, tuple[str, ...]]:
