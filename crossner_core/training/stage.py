@@ -42,9 +42,9 @@ class Objective(Protocol):
         ...
 
 
-MakeObjective = Callable[["TokenTagger", "Encoder", "TokenTagger | None"], Objective]
-"""From the stage's model (on its device), its encoder, and the previous stage's model: None for the first stage, or if
-a saved state will be loaded into the objective."""
+MakeObjective = Callable[["TokenTagger", "Encoder", "TokenTagger | None", int], Objective]
+"""From the stage's model (on its device), its encoder, the previous stage's model, and the number of steps at most.
+There is no previous model in the first stage, or if a saved state will be loaded into the objective."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,16 +48,11 @@ class TaggerTask(Task):
         self.stage, self.recipe, self.predictor = stage, recipe, predictor
         self.model: TokenTagger = predictor.model
         self.device = next(self.model.parameters()).device
-        self.objective: Objective | None = None
-        if stage.objective is not None:
-            with random.active():
-                self.objective = stage.objective(self.model, predictor.encoder, former)
-            self.model.objective_parts = self.objective.parts.to(self.device)
         self.measure_first = self.first_counts = stage.measure_first and bool(stage.dev)
         self.keep_last = stage.keep_last
         self.deterministic = recipe.deterministic
         # An objective may compare all of a batch's sentences: its batches are never cut into parts.
-        self.in_parts = self.objective is None
+        self.in_parts = stage.objective is None
         self.windows = predictor.encoder.windows([item.sentence for item in stage.train])
         self.lengths = [len(window.input_ids) for window in self.windows]
         self.tags = tag_indices(stage.train, self.model.tags)
@@ -66,6 +61,12 @@ class TaggerTask(Task):
         self.dev_gold = [tags_from_spans(item.spans, len(item.sentence.tokens)) for item in stage.dev]
         self._batches: tuple[int, list[list[int]]] | None = None
         self.epoch_steps = max(1, len(self.epoch_batches(0)))
+        self.objective: Objective | None = None
+        if stage.objective is not None:
+            with random.active():
+                steps = stage.epochs * self.epoch_steps
+                self.objective = stage.objective(self.model, predictor.encoder, former, steps)
+            self.model.objective_parts = self.objective.parts.to(self.device)
 
     @property
     def plan(self) -> Plan:

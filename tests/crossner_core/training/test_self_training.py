@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +10,14 @@ import numpy as np
 import pytest
 
 from crossner_core.errors import InvalidConfig
+from crossner_core.models.base import TokenTagger
 from crossner_core.schema import LabelledSentence, Span
 from crossner_core.training.data import TrainingData
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import TAGGER, WarmStart, train
 from crossner_core.training.recipe import source_options
 from crossner_core.training.settings.registry import needs_source, needs_unlabelled, setting
+from crossner_core.training.settings.self_training.objective import SelfTrainingObjective
 from crossner_core.training.settings.self_training.plan import with_students
 from crossner_core.training.settings.self_training.proposals import ProposalModel
 from tests.support.training_builders import own_sentences, tiny_data, tiny_encoder, tiny_recipe
@@ -84,6 +87,28 @@ def test_self_training_without_the_teachers_word_is_the_labels_alone(
     made, plain = result(tmp_path / "a", data(), **changes), result(tmp_path / "b", data())
     losses = [[record.loss for record in one.history if record.phase == "student 1"] for one in (made, plain)]
     assert losses[0][-1] < losses[1][-1]
+
+
+def test_teacher_reads_what_the_steps_of_its_student_draw_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, drawn = list[int](), set[int]()
+    compute, draw = SelfTrainingObjective._compute_targets, SelfTrainingObjective._drawn
+
+    def count(self: SelfTrainingObjective, teacher: TokenTagger, windows: Sequence[int]) -> None:
+        read.extend(windows)
+        drawn.clear()
+        compute(self, teacher, windows)
+
+    def note(self: SelfTrainingObjective, step: int) -> list[int]:
+        chosen = draw(self, step)
+        drawn.update(chosen)
+        return chosen
+
+    monkeypatch.setattr(SelfTrainingObjective, "_compute_targets", count)
+    monkeypatch.setattr(SelfTrainingObjective, "_drawn", note)
+    result(tmp_path, data(40), self_training_epochs=2, patience=9)
+    assert set(read) == drawn and len(read) == len(drawn) < 40
 
 
 def test_student_of_an_earlier_run_learns_on_from_it_and_needs_no_teacher_of_its_own(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def _round(recipe: Recipe, base: Stage, material: Material) -> Stage:
 
 
 def _objective(recipe: Recipe, material: Material) -> MakeObjective:
-    def make(model: TokenTagger, encoder: Encoder, former: TokenTagger | None) -> Objective:
+    def make(model: TokenTagger, encoder: Encoder, former: TokenTagger | None, _: int) -> Objective:
         from crossner_core.training.settings.pdaln.objective import PdalnObjective
 
         return PdalnObjective(recipe, material, model, encoder, former)

@@ -27,7 +27,8 @@ class SelfTrainingObjective:
     """Loss of the labels + weight × cross-entropy to the teacher's tag probabilities on unlabelled tokens.
 
     The teacher's soft targets `targets` (T, K), with T tokens in all windows, are computed once before the student
-    starts, without dropout; they are saved with a run's state, as a resumed run no longer has the teacher.
+    starts, without dropout, where one of its steps will read them; they are saved with a run's state, as a resumed run
+    no longer has the teacher.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class SelfTrainingObjective:
         model: TokenTagger,
         encoder: Encoder,
         former: TokenTagger | None,
+        steps: int,
         proposals: ProposalModel | None = None,
     ) -> None:
         self.recipe, self.encoder = recipe, encoder
@@ -47,7 +49,8 @@ class SelfTrainingObjective:
         self.targets = torch.zeros(int(self.starts[-1]), len(model.tags), dtype=torch.float16)
         self.has_targets = former is not None
         if former is not None:
-            self._compute_targets(former)
+            drawn = {index for step in range(steps if self.windows else 0) for index in self._drawn(step)}
+            self._compute_targets(former, sorted(drawn))
             if proposals is not None:
                 self._weigh(proposals, bare)
 
@@ -58,7 +61,7 @@ class SelfTrainingObjective:
         labelled, weight = model.loss(batch), self.recipe.self_training_weight
         if not self.windows or weight == 0:
             return labelled
-        chosen = self._draw(np.random.default_rng([self.recipe.seed, _STEP, step]))
+        chosen = self._drawn(step)
         device = batch.mask.device
         drawn = self.encoder.collate([self.windows[index] for index in chosen]).to(device)
         soft = self._targets(chosen, drawn.mask.shape[1]).to(device)  # (B, W, K)
@@ -80,15 +83,16 @@ class SelfTrainingObjective:
         self.targets, self.has_targets = state["targets"], True
 
     @torch.no_grad()
-    def _compute_targets(self, teacher: TokenTagger) -> None:
+    def _compute_targets(self, teacher: TokenTagger, read: Sequence[int]) -> None:
         training = teacher.training
         teacher.eval()
         device = next(teacher.parameters()).device
-        lengths = [len(window.input_ids) for window in self.windows]
+        lengths = [len(self.windows[index].input_ids) for index in read]
         for rows in ordered_batches(lengths, sentences_at_once(device)):
-            batch = self.encoder.collate([self.windows[index] for index in rows]).to(device)
+            chosen = [read[row] for row in rows]
+            batch = self.encoder.collate([self.windows[index] for index in chosen]).to(device)
             soft = teacher.tag_log_probabilities(batch).exp().to("cpu", torch.float16)  # (B, W, K)
-            for row, index in enumerate(rows):
+            for row, index in enumerate(chosen):
                 self.targets[self.starts[index] : self.starts[index + 1]] = soft[
                     row, : len(self.windows[index].positions)
                 ]
@@ -102,8 +106,9 @@ class SelfTrainingObjective:
                 joint = self.targets[part].double() * torch.from_numpy(likelihood[window.start : window.end])
                 self.targets[part] = (joint / joint.sum(-1, keepdim=True).clamp(min=1e-12)).to(torch.float16)
 
-    def _draw(self, rng: np.random.Generator) -> list[int]:
-        """Draw windows of similar length; each is equally likely."""
+    def _drawn(self, step: int) -> list[int]:
+        """Draw a step's windows, of similar length; each is equally likely."""
+        rng = np.random.default_rng([self.recipe.seed, _STEP, step])
         count = min(self.recipe.self_training_batch, len(self.windows))
         pools = max(1, min(_POOLS, len(self.windows) // count))
         drawn = rng.choice(len(self.windows), pools * count, replace=False).tolist()

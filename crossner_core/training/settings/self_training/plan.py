@@ -125,13 +125,13 @@ def _student(teacher: Stage, recipe: Recipe, number: int, objective: MakeObjecti
 def _objective(recipe: Recipe, data: TrainingData, bare: tuple[Sentence, ...], *, first: bool) -> MakeObjective:
     """Return a student's objective factory; only the first uses proposals, as later teachers learnt from them."""
 
-    def make(model: TokenTagger, encoder: Encoder, former: TokenTagger | None) -> Objective:
+    def make(model: TokenTagger, encoder: Encoder, former: TokenTagger | None, steps: int) -> Objective:
         from crossner_core.training.settings.self_training.objective import SelfTrainingObjective
         from crossner_core.training.settings.self_training.proposals import ProposalModel
 
         proposals = None
         if first and recipe.self_training_gazetteer:
             proposals = ProposalModel.fit(data.train, data.proposed, model.tags)
-        return SelfTrainingObjective(recipe, bare, model, encoder, former, proposals)
+        return SelfTrainingObjective(recipe, bare, model, encoder, former, steps, proposals)
 
     return make

@@ -30,7 +30,7 @@ _PLAIN = ("crf", "bilstm_crf")  # whose loss is that of the path alone
 def la_dtl(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan label-aware double transfer learning; the source's CRF is not kept. Source: Wang et al. 2018."""
 
-    def make(model: TokenTagger, _: Encoder, __: TokenTagger | None) -> Objective:
+    def make(model: TokenTagger, _: Encoder, __: TokenTagger | None, ___: int) -> Objective:
         from crossner_core.training.settings.two_crfs.la_dtl import LaDtlObjective
 
         shared = frozenset(data.types) & frozenset(data.source_types)
@@ -52,7 +52,7 @@ def datnet(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     The source's CRF and private BiLSTM and the discriminator are not kept. Source: Zhou et al. 2019.
     """
 
-    def make(model: TokenTagger, _: Encoder, __: TokenTagger | None) -> Objective:
+    def make(model: TokenTagger, _: Encoder, __: TokenTagger | None, ___: int) -> Objective:
         from crossner_core.training.settings.two_crfs.datnet import DatnetObjective
 
         return DatnetObjective(recipe, _target_sentences(recipe, data), model)
@@ -93,7 +93,7 @@ def _refuse_what_shows_words(recipe: Recipe) -> None:
 def cross_domain_lm(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan training with generated BiLSTMs; the tagger keeps the weights generated for it. Source: Jia et al. 2019."""
 
-    def make(model: TokenTagger, encoder: Encoder, _: TokenTagger | None) -> Objective:
+    def make(model: TokenTagger, encoder: Encoder, _: TokenTagger | None, __: int) -> Objective:
         from crossner_core.training.settings.two_crfs.cross_domain_lm import CrossDomainLmObjective
 
         if recipe.lm_weight and encoder.kind != WORDS:
