@@ -45,10 +45,10 @@ def recipe_for(text: str, changes: Mapping[str, Any]) -> Recipe:
     """Return the recipe of a campaign's runs: its strategy may add training on the pool's unlabelled text."""
     if not text or not (chosen := strategy(text)).self_training:
         return Recipe.from_dict(changes)
-    return with_students(learning(changes), gazetteer=chosen.gazetteer)
+    return with_students(base_recipe(changes), gazetteer=chosen.gazetteer)
 
 
-def learning(changes: Mapping[str, Any]) -> Recipe:
-    """Return a campaign's recipe, with STUDENTS for strategies that add students to it."""
+def base_recipe(changes: Mapping[str, Any]) -> Recipe:
+    """Return a campaign's recipe before its strategy adds students, which learn as STUDENTS says."""
     recipe = Recipe.from_dict(changes)
     return Recipe.from_dict({**STUDENTS, **changes}) if recipe.setting == "direct" else recipe

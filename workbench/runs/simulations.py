@@ -105,7 +105,7 @@ def start_simulations(
                 f"{deaf[0]!r} uses gazetteer and links, but no gold sentence was pre-annotated with them; pre-annotate "
                 "before people begin, or leave out 'and gazetteer'."
             )
-        recipe, (own, seen) = round_settings.learning(campaign.turn_recipe), costs_in(session, campaign_id)
+        recipe, (own, seen) = round_settings.base_recipe(campaign.turn_recipe), costs_in(session, campaign_id)
         annotator, *others = (own.differing(prices) for prices in annotators or ({},))
         recipe = settled(session, actor, recipe, campaign_id=campaign_id)
         options = SimulationOptions(at=_sizes(snapshot.counts), dev_sentences=snapshot.counts["dev"])
