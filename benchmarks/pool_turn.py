@@ -67,7 +67,7 @@ def run(given: argparse.Namespace, sentences: Sequence[Sentence], folder: Path) 
     """Train, order, order again, order with a hundred more; return the seconds of a turn: run and order."""
     usual = RECOMMENDED if given.gazetteer else WITHOUT_GAZETTEER
     chosen = strategy(given.strategy or usual)
-    recipe = recipe_for(chosen.text, {})
+    recipe = recipe_for(chosen.text, {}, given.gold)
     data = labelled = labelled_music(given.data, given.gold, given.dev)
     if chosen.self_training:
         data = replace(data, unlabelled=tuple(sentences[: given.pool]))

@@ -38,7 +38,7 @@ def rows(data: Path) -> Iterator[Row]:
         folder = Path(text)
         began = time.perf_counter()
         given = replace(labelled_music(data, GOLD, DEV), unlabelled=tuple(pool))
-        for _ in train(recipe_for(WITHOUT_GAZETTEER, {}), given, checkpoint_dir=folder / "run", encoder=encoder):
+        for _ in train(recipe_for(WITHOUT_GAZETTEER, {}, GOLD), given, checkpoint_dir=folder / "run", encoder=encoder):
             pass
         trained = time.perf_counter() - began
         predictor = load_tagger(folder / "run")

@@ -11,9 +11,11 @@ from crossner_core.errors import InvalidConfig
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.self_training.plan import with_students
 
-# How a round's students learn where its strategy adds them to the setting `direct`: from their teacher on, for a third
-# of the epochs that they need from the encoder on (docs/results/loop.md).
+# How a round's students learn from so many gold sentences on, where its strategy adds them to the setting `direct`:
+# from their teacher on, for a third of the epochs that they need from the encoder on. With 20 sentences these are too
+# few steps; with 40 and more they did as well (docs/results/loop.md).
 STUDENTS = {"self_training_fresh": False, "self_training_epochs": 5}
+STUDENTS_FROM = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +43,11 @@ def checked(text: str, random_share: float, retrain_every: int, recipe: Mapping[
     return RoundSettings(kept, float(random_share), retrain_every, dict(recipe or {}) or None)
 
 
-def recipe_for(text: str, changes: Mapping[str, Any]) -> Recipe:
-    """Return the recipe of a campaign's runs: its strategy may add training on the pool's unlabelled text."""
-    if not text or not (chosen := strategy(text)).self_training:
-        return Recipe.from_dict(changes)
-    return with_students(base_recipe(changes), gazetteer=chosen.gazetteer)
-
-
-def base_recipe(changes: Mapping[str, Any]) -> Recipe:
-    """Return a campaign's recipe before its strategy adds students, which learn as STUDENTS says."""
+def recipe_for(text: str, changes: Mapping[str, Any], gold: int = 0) -> Recipe:
+    """Return the recipe of a campaign's run on so much gold: its strategy may add training on the pool's text."""
     recipe = Recipe.from_dict(changes)
-    return Recipe.from_dict({**STUDENTS, **changes}) if recipe.setting == "direct" else recipe
+    if not text or not (chosen := strategy(text)).self_training:
+        return recipe
+    if recipe.setting == "direct" and gold >= STUDENTS_FROM:
+        recipe = Recipe.from_dict({**STUDENTS, **changes})
+    return with_students(recipe, gazetteer=chosen.gazetteer)

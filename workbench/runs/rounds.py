@@ -292,7 +292,8 @@ def _tick_one(store: Store, campaign_id: int) -> bool:
             return True
         run_id = None
         if _wants_run(session, campaign):
-            recipe = recipe_for(_settings(campaign).strategy, campaign.turn_recipe)
+            gold = round_rows.gold_in_pool(session, campaign.id)
+            recipe = recipe_for(_settings(campaign).strategy, campaign.turn_recipe, gold)
             run_id = adaptation.start_run_on_gold(session, SYSTEM, campaign, recipe)
         round_id = _add(session, campaign, by=SYSTEM, run_id=run_id)
         audit.record(session, SYSTEM, "start_round", ("round", round_id), campaign_id, run=run_id)

@@ -11,6 +11,7 @@ from crossner_core.errors import BadInput, InvalidConfig, NotFound
 from crossner_core.evaluation.learning_curves import BASELINE, RoundPoint
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.simulation.config import Simulation, SimulationOptions
+from crossner_core.training.recipe import Recipe
 from db import campaign_rows, job_rows, layer_rows, simulation_rows
 from db.engine import Session, Store
 from db.training_tables import Job, SimulationRow
@@ -18,7 +19,6 @@ from workbench.accounts import audit
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
-from workbench.campaigns import round_settings
 from workbench.data import snapshots
 from workbench.jobs import queue
 from workbench.jobs.queue import JobView, view
@@ -105,7 +105,7 @@ def start_simulations(
                 f"{deaf[0]!r} uses gazetteer and links, but no gold sentence was pre-annotated with them; pre-annotate "
                 "before people begin, or leave out 'and gazetteer'."
             )
-        recipe, (own, seen) = round_settings.base_recipe(campaign.turn_recipe), costs_in(session, campaign_id)
+        recipe, (own, seen) = Recipe.from_dict(campaign.turn_recipe), costs_in(session, campaign_id)
         annotator, *others = (own.differing(prices) for prices in annotators or ({},))
         recipe = settled(session, actor, recipe, campaign_id=campaign_id)
         options = SimulationOptions(at=_sizes(snapshot.counts), dev_sentences=snapshot.counts["dev"])

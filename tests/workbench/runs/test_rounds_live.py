@@ -27,7 +27,7 @@ from tests.support.rounds import bare, campaign, newest, places, small, with_idl
 from tests.support.training_builders import own_sentences
 from tests.support.training_store import beat, person, recipe_here, when_asked, work
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns, sentences
+from workbench.campaigns import campaigns, round_settings, sentences
 from workbench.campaigns.round_settings import recipe_for
 from workbench.data import snapshots
 from workbench.jobs import queue
@@ -208,21 +208,25 @@ def test_new_model_suggests_in_the_next_sentences_before_the_queue_is_ordered(
     assert len(seen) == 2 and len(seen[1]) == (0 if floor else 12)
 
 
-def test_students_of_rounds_go_on_from_their_teacher_unless_the_recipe_says_otherwise() -> None:
+def test_students_of_rounds_go_on_from_their_teacher_from_forty_gold_sentences_on() -> None:
     text = "longest with self-training"
-    usual = recipe_for(text, {})
+    usual = recipe_for(text, {}, 40)
     assert (usual.setting, usual.self_training_fresh, usual.self_training_epochs) == ("self_training", False, 5)
-    own = recipe_for(text, {"self_training_fresh": True, "self_training_epochs": 9, "seed": 3})
+    assert recipe_for(text, {}, 39) == Recipe(setting="self_training")
+    own = recipe_for(text, {"self_training_fresh": True, "self_training_epochs": 9, "seed": 3}, 40)
     assert (own.self_training_fresh, own.self_training_epochs, own.seed) == (True, 9, 3)
-    staged = recipe_for(text, {"setting": "pretrain_finetune"})
+    staged = recipe_for(text, {"setting": "pretrain_finetune"}, 40)
     assert (staged.setting, staged.self_training_epochs) == ("transfer_self_training", 16)
-    assert recipe_for("longest", {"seed": 3}) == Recipe(seed=3)
+    assert recipe_for("longest", {"seed": 3}, 40) == Recipe(seed=3)
 
 
-def test_runs_of_a_strategy_with_self_training_learn_from_the_pool(store: Store, tmp_path: Path) -> None:
+def test_runs_of_a_strategy_with_self_training_learn_from_the_pool(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     admin = person(store, "admin")
     campaign_id, text = campaign(store, admin), "longest with self-training"
     recipe = {**small(tmp_path), "self_training_epochs": 2}
+    monkeypatch.setattr(round_settings, "STUDENTS_FROM", 20)
     with pytest.raises(InvalidConfig, match="not with 'joint'"):
         rounds.change_round_settings(store, admin, campaign_id, strategy=text, recipe={**recipe, "setting": "joint"})
     rounds.change_round_settings(store, admin, campaign_id, strategy=text, retrain_every=10, recipe=recipe)
