@@ -235,7 +235,7 @@ def _from_model(suggestion: Suggestion | Span) -> Suggestion:
     return suggestion if is_trained(suggestion.source) else replace(suggestion, source=MODEL.id)
 
 
-def unlabelled_pool(session: Session, campaign_id: int) -> list[tuple[int, Sentence]]:
+def unlabelled_pool(session: Session, campaign_id: int, limit: int | None = None) -> list[tuple[int, Sentence]]:
     """Return the sentences that nobody has begun and that have no gold, with their ids, in the order of the queue."""
-    rows = suggestion_rows.next_to_annotate(session, campaign_id)
+    rows = suggestion_rows.next_to_annotate(session, campaign_id)[:limit]
     return [(row.id, sentence_of(row)) for row in rows]

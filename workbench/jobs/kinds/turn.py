@@ -32,7 +32,7 @@ from workbench.runs import rounds
 from workbench.runs.predicting import checkpoint_folder, predictor_for
 from workbench.runs.rounds import CHANCE
 from workbench.suggestions.feeding import held_back
-from workbench.suggestions.preannotating import add_model_suggestions
+from workbench.suggestions.preannotating import add_model_suggestions, unlabelled_pool
 from workbench.suggestions.proposing import proposed_without_model
 from workbench.webhooks import events
 
@@ -203,7 +203,7 @@ def _suggest_soon(context: JobContext, plan: _Plan, predictor: Predictor | None)
             return
         if held_back(session, campaign, run):
             return
-        soon = [(row.id, sentence_of(row)) for row in suggestion_rows.next_to_annotate(session, campaign.id)[:SOON]]
+        soon = unlabelled_pool(session, campaign.id, SOON)
     predicted = predictor.predict([sentence for _, sentence in soon])
     suggestions = {id_: spans for (id_, _), spans in zip(soon, predicted, strict=True)}
     add_model_suggestions(context.store, SYSTEM, plan.campaign_id, run_id=plan.run_id, suggestions=suggestions)
