@@ -125,6 +125,17 @@ def paired(quick: Callable[[], object], slow: Callable[[], object], rounds: int)
     return (*(statistics.median(column) for column in zip(*times, strict=True)), statistics.median(ratios))
 
 
+def quick_ways(options: argparse.Namespace) -> dict[str, Callable[[], object]]:
+    """Return our ways of training and of decoding an example, ready to be called."""
+    predictor, vectors, tags = example(options)
+    vectors.tokens.requires_grad_()
+    start, transitions = iob2_transitions(head_tags([f"type{number}" for number in range(TYPES)]))
+    return {
+        "training": lambda: learn(lambda: predictor(vectors, tags), predictor, vectors, tags),
+        "decoding": torch.inference_mode()(lambda: predictor.greedy(vectors, start, transitions)),
+    }
+
+
 def measure(options: argparse.Namespace) -> list[tuple[str, float, float, float, float]]:
     """Return name, seconds of both ways, ratio and bar, for training and for decoding."""
     predictor, vectors, tags = example(options)

@@ -48,7 +48,7 @@ def main() -> int:
         rows = [Row(**json.loads(line)) for line in lines]
         broken += [part] if done.returncode else []
         print(f"{part}: {time.monotonic() - started:.0f} s{', with an error' if done.returncode else ''}", flush=True)
-        print("\n".join(_line(row) for row in rows), flush=True)
+        print("\n".join(f"{_line(row)} {row.spent}".rstrip() for row in rows), flush=True)
         measured += rows
     minutes = (time.monotonic() - began) / 60
     if not broken and set(options.only) == set(PARTS):
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def page(rows: list[Row], load: float, minutes: float) -> str:
-    """Return the page: where and when it was measured, and the table."""
+    """Return the page: where and when it was measured, the table, and where the time of missed bars goes."""
     here = machine()
     bars = [row.met for row in rows if row.met is not None]
     return (
@@ -67,6 +67,8 @@ def page(rows: list[Row], load: float, minutes: float) -> str:
         f"{sum(bars)} of {len(bars)} bars are met. Times compare within this run: elsewhere all of them differ.\n\n"
         "| what | here | best peer | limit | bar |\n|---|---|---|---|---|\n"
         + "".join(f"{_line(row)}\n" for row in rows)
+        + "\n## Where the time of missed bars goes\n\n"
+        + "".join(f"- **{row.what}**: {row.spent}\n" for row in rows if row.met is False)
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import label_aware
+from benchmarks.perf.profile import shares
 from benchmarks.perf.row import Row, products_a_second
 
 BARS = {"training": 8.0, "decoding": 12.0}
@@ -20,6 +21,7 @@ def rows(data: Path) -> Iterator[Row]:
     tags = EXAMPLE.batch * EXAMPLE.length * (EXAMPLE.length - 1) / 2
     products = 3 * 8 * EXAMPLE.label_size**2 * tags / products_a_second()
     floors = {"training": f"products of the backward LSTM alone: {1000 * products:.0f} ms"}
+    ways = label_aware.quick_ways(EXAMPLE)
     for name, quick, slow, ratio, _ in label_aware.measure(EXAMPLE):
         yield Row(
             f"LANER's label part, {name}",
@@ -28,4 +30,5 @@ def rows(data: Path) -> Iterator[Row]:
             floors.get(name, ""),
             f"{BARS[name]:.0f} ×",
             ratio >= BARS[name] and apart <= label_aware.SAME,
+            shares(ways[name]),
         )

@@ -14,7 +14,8 @@ from crossner_core.encoders.base import Encoder
 class Row:
     """A figure in words, what it is compared with, and the bar; `met` is None where there is no bar.
 
-    `limit` is what the machine allows: the time of the matrix products alone, or of what must be done in any case.
+    `limit` is what the machine allows: the time of the matrix products alone, or of what must be done in any case;
+    `spent` tells where the time goes, which is shown where a bar is missed.
     """
 
     what: str
@@ -23,6 +24,7 @@ class Row:
     limit: str = ""
     bar: str = ""
     met: bool | None = None
+    spent: str = ""
 
     @property
     def cells(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.perf.profile import shares
 from benchmarks.perf.row import Row, growth, products_a_second, reading_operations
 from benchmarks.training_speed import F1_NOISE
 from crossner_core.encoders.loading import load_encoder
@@ -30,6 +31,11 @@ def rows(data: Path) -> Iterator[Row]:
     """Yield the rows; each way is timed from the start of its command to its scores on test."""
     seconds, result = _ours(data)
     assert result.test is not None
+    learning = result.epochs * _tokens(data) / result.tokens_per_second
+    parts = (
+        f"learning {learning:.1f} s, looks at dev {result.seconds - learning:.1f} s, start, test and saving "
+        f"{seconds - result.seconds:.1f} s"
+    )
     own, speed = 100 * result.test.f1, result.tokens_per_second
     peers = []
     for name, module in (("transformers' Trainer", "trainer"), ("spaCy, from scratch", "spacy_training")):
@@ -45,13 +51,11 @@ def rows(data: Path) -> Iterator[Row]:
         f"matrix products alone: {_floor(data, result):.1f} s",
         f"under {SECONDS_BAR:.0f} s",
         seconds < SECONDS_BAR,
+        f"{parts}. Of learning: {shares(lambda: _learn(data, len(read_corpus('music', data).train), 'music'))}.",
     )
-    learning = result.epochs * _tokens(data) / speed
     yield Row(
         "of that run",
-        f"learning {learning:.1f} s, looks at dev {result.seconds - learning:.1f} s, start, test and saving "
-        f"{seconds - result.seconds:.1f} s; peak memory {result.peak_memory_mb:.0f} MB; F1 between two seeds may "
-        f"differ by {F1_NOISE}",
+        f"{parts}; peak memory {result.peak_memory_mb:.0f} MB; F1 between two seeds may differ by {F1_NOISE}",
     )
     yield _growth(data)
 
@@ -90,13 +94,15 @@ def _tokens(data: Path) -> int:
 
 def _growth(data: Path) -> Row:
     prepare()
-    encoder, whole = load_encoder("minilm"), read_corpus("conll2003", data).data()
-    took = []
-    for size in SIZES:
-        part = replace(whole, train=whole.train[:size], dev=(), test=())
-        with tempfile.TemporaryDirectory() as folder:
-            recipe = Recipe(max_epochs=1, min_epoch_steps=1, device="cpu")
-            *_, last = train(recipe, part, checkpoint_dir=Path(folder) / "run", encoder=encoder)
-        assert last.result is not None
-        took.append(last.result.seconds)
+    took = [_learn(data, size, "conll2003") for size in SIZES]
     return growth("an epoch with the training sentences", SIZES, took, "sentences of CoNLL")
+
+
+def _learn(data: Path, size: int, corpus: str) -> float:
+    """Learn for one epoch from so many sentences; return the seconds."""
+    whole, recipe = read_corpus(corpus, data).data(), Recipe(max_epochs=1, min_epoch_steps=1, device="cpu")
+    part = replace(whole, train=whole.train[:size], dev=(), test=())
+    with tempfile.TemporaryDirectory() as folder:
+        *_, last = train(recipe, part, checkpoint_dir=Path(folder) / "run", encoder=load_encoder("minilm"))
+    assert last.result is not None
+    return last.result.seconds

@@ -220,6 +220,20 @@ def test_students_of_rounds_go_on_from_their_teacher_from_forty_gold_sentences_o
     assert recipe_for("longest", {"seed": 3}, 40) == Recipe(seed=3)
 
 
+def test_the_first_runs_of_rounds_take_smaller_batches_unless_told() -> None:
+    assert [recipe_for("longest", {}, gold).batch_size for gold in (10, 19, 20)] == [4, 4, 8]
+    assert recipe_for("", {"batch_size": 16}, 10).batch_size == 16
+
+
+def test_the_first_runs_of_rounds_have_no_students_unless_a_gazetteer_teaches_them_or_the_recipe_says_so() -> None:
+    text = "longest with self-training"
+    assert [recipe_for(text, {}, gold).setting for gold in (10, 19, 20)] == ["direct", "direct", "self_training"]
+    assert recipe_for(f"{text} and gazetteer", {}, 10).self_training_gazetteer
+    assert recipe_for(text, {"setting": "self_training"}, 10).setting == "self_training"
+    with pytest.raises(InvalidConfig, match="not with 'joint'"):
+        recipe_for(text, {"setting": "joint"}, 10)
+
+
 def test_runs_of_a_strategy_with_self_training_learn_from_the_pool(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
