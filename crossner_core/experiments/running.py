@@ -64,6 +64,8 @@ class _StudyRun:
     """A running study: its cells, the encoders it pre-trains, and what is missing, with the reason."""
 
     def __init__(self, chosen: Study, config: StudyConfig, data: Path, out: Path, keep: bool) -> None:
+        if not chosen.in_part:
+            config.refuse("only", why="this study trains all of its rows")
         corpora, absent = find_corpora(config.corpora, chosen.corpora, data)
         self.chosen, self.data, self.out, self.keep = chosen, data, out, keep
         self.given = self.config = replace(config, corpora=corpora)

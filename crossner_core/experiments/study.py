@@ -43,7 +43,7 @@ class StudyConfig(Checked):
     rows: Mapping[str, Mapping[str, Any]] = option(
         {}, "Recipe fields to change in individual rows, by the row's label."
     )
-
+    only: tuple[str, ...] = option((), "Rows to train and to show, by label. Default: all.")
     own_source: bool = option(
         False, "Train the source stage anew with each seed, so that deviations include it; else one serves all seeds."
     )
@@ -168,6 +168,8 @@ class Study:
     """The number of campaigns it plays with a config."""
     labels: Callable[[Any], Sequence[str]] | None = None
     """The rows that a config's `rows` may change, if a study has any."""
+    in_part: bool = False
+    """Whether it can train some of its rows `only`."""
     published: tuple[Table, ...] = ()
     """What the papers print, as facts with their source in the title."""
 

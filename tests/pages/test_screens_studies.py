@@ -203,12 +203,16 @@ def test_studies_screen_changes_single_rows_and_names_results(
     rows.set_value(["joint"]).run()
     test.multiselect(key="study-transfer-row-joint:fields").set_value(["max_epochs"]).run()
     test.number_input(key="study-transfer-row-joint-recipe-max_epochs").set_value(3).run()
+    assert "18 trainings" in _said(test)
+    test.multiselect(key="study-transfer:only").set_value(["joint"]).run()
+    assert "\n6 trainings" in _said(test)
     test.text_input(key="study-transfer:section:").set_value("short").run()
     test.number_input(key="study-transfer:workers").set_value(2).run()
     _press(test, "Start this study")
     with store.read() as session:
         (job,) = job_rows.recent(session, kinds=("study",))
     assert job.payload["config"]["rows"] == {"joint": {"max_epochs": 3}}
+    assert job.payload["config"]["only"] == ["joint"]
     assert (job.payload["section"], job.payload["workers"]) == ("short", 2)
     test.text_input(key="study-transfer:section:short").set_value("a/b").run()
     assert "not a valid section name" in test.error[0].value

@@ -44,7 +44,8 @@ class StudyView:
     """A study, its results here (None: none yet), and the newest job that runs or ran it.
 
     `section` distinguishes it from others of the same study; `problem` states why its results cannot be read.
-    `published` is what its papers print, `stored` what this project measured; both come with the package.
+    `published` is what its papers print, `stored` what this project measured; both come with the package. `in_part`
+    says whether it can train some of its rows only.
     """
 
     id: str
@@ -57,6 +58,7 @@ class StudyView:
     problem: str = ""
     published: tuple[Table, ...] = ()
     stored: tuple[StoredStudy, ...] = ()
+    in_part: bool = False
 
     @property
     def key(self) -> str:
@@ -299,6 +301,7 @@ def _view(known: Study, section: str, out: Path, job: JobView | None) -> StudyVi
         problem=problem,
         published=known.published,
         stored=stored_of(known.id),
+        in_part=known.in_part,
     )
 
 

@@ -67,7 +67,8 @@ def grid_cells(rows: MakeRows) -> Callable[[StudyConfig], list[Cell]]:
         made = rows(config)
         check_labels(config, [row.label for row in made])
         overridden(config, made)
-        grid = (cell_of(config, row, corpus, seed) for seed, corpus, row in _places(config, made))
+        places = _places(config, _asked_for(config, made))
+        grid = (cell_of(config, row, corpus, seed) for seed, corpus, row in places)
         return list(dict.fromkeys(grid))
 
     return cells
@@ -96,7 +97,8 @@ def grid_tables(
     """
 
     def build(config: StudyConfig, inputs: Inputs) -> Made:
-        made = list(rows(config))
+        every = rows(config)
+        made = _asked_for(config, every)
         scores = scores_of(config, inputs, made)
         once = list({row.label: row for row in made}.values())  # a point may begin several curves
         table = f1_table(title, config, once, scores)
@@ -104,7 +106,7 @@ def grid_tables(
         drawn = [row for row in made if not _is_too_large(config, inputs, row)]
         draw = curves(title, axis, _points(config, drawn, scores)) if axis else bars(title, table)
         remarks = (
-            *overridden(config, made),
+            *overridden(config, every),
             *notes(config),
             *too_large(config, inputs, once),
             *refused(config, inputs, once),
@@ -133,14 +135,20 @@ def grid_study(
     build = grid_tables(rows, title=title, axis=axis, notes=notes, more=more)
     cells, labels = grid_cells(rows), grid_labels(rows)
     study = Study(id, title, question, reference, config, corpora, cells, build, labels=labels, published=published)
-    return register(study)
+    return register(replace(study, in_part=True))
+
+
+def _asked_for(config: StudyConfig, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows that a config asks for; without a choice all."""
+    return [row for row in rows if not config.only or row.label in config.only]
 
 
 def check_labels(config: StudyConfig, labels: Sequence[str]) -> None:
-    """Raise InvalidConfig if the config changes a row that is not in `labels`."""
-    if unknown := sorted(set(config.rows) - set(labels)):
-        known = "; ".join(dict.fromkeys(labels))
-        raise InvalidConfig(f"rows names {', '.join(unknown)}, but the rows are: {known}.")
+    """Raise InvalidConfig if the config changes or asks for a row that is not in `labels`."""
+    known = "; ".join(dict.fromkeys(labels))
+    for option, named in {"rows": config.rows, "only": config.only}.items():
+        if unknown := sorted(set(named) - set(labels)):
+            raise InvalidConfig(f"{option} names {', '.join(unknown)}, but the rows are: {known}.")
 
 
 def overridden(config: StudyConfig, rows: Sequence[Row]) -> tuple[str, ...]:

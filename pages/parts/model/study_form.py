@@ -24,6 +24,7 @@ from workbench.runs.recipe_names import field_name
 from workbench.runs.studies import StudyChoices, StudyView
 
 _COMMON = ("corpora", "seeds", "encoders")
+_BY_ROW = ("only",)  # chosen from the rows that the other options make
 _DECIDED = ("seed", "encoder")  # the study's own seeds and encoders stand for these
 
 
@@ -42,7 +43,7 @@ def start_view(actor: Actor, one: StudyView) -> None:
     own = [
         spec.name
         for spec in fields(options.config)
-        if spec.name not in {*_COMMON, *study_encoders.FIELDS}
+        if spec.name not in {*_COMMON, *_BY_ROW, *study_encoders.FIELDS}
         and not spec.metadata.get("lines")
         and spec.default is not MISSING
     ]
@@ -56,7 +57,9 @@ def start_view(actor: Actor, one: StudyView) -> None:
         values |= _annotators(options.config, key)
         values["recipe"] = _changes("Recipe fields to change", key, "None: every training as the study defines it")
         is_whole = values.keys() >= {*_COMMON, *own}  # an invalid number has no value, and its error is shown
-        values["rows"] = _changes_of_rows(key, _row_labels(actor, one, values, from_store) if is_whole else ())
+        labels = _row_labels(actor, one, values, from_store) if is_whole else ()
+        values["rows"] = _changes_of_rows(key, labels)
+        values["only"] = _asked_for(key, labels) if one.in_part else ()
         name, side_by_side = _how(one, key)
         can_start = False
         with shell.shown_errors():
@@ -162,6 +165,19 @@ def _changes_of_rows(key: str, labels: Sequence[str]) -> dict[str, dict[str, Any
     )
     made = {row: _changes(f"Fields of {as_text(row)}", f"{key}-row-{row}", "Nothing yet") for row in chosen}
     return {row: changes for row, changes in made.items() if changes}
+
+
+def _asked_for(key: str, labels: Sequence[str]) -> tuple[str, ...]:
+    """Ask which rows to train; empty for all."""
+    chosen = st.multiselect(
+        "Rows to train",
+        labels,
+        key=f"{key}:only",
+        persist_state="session",
+        placeholder="All",
+        help="The table shows these rows alone.",
+    )
+    return tuple(chosen)
 
 
 def _how(study: StudyView, key: str) -> tuple[str, int]:

@@ -47,6 +47,25 @@ def test_baselines_are_trained_as_in_the_papers() -> None:
         CHOSEN.cells(CHOSEN.config(corpora=("music",), recipe={"setting": "direct"}))
 
 
+def test_a_grid_trains_and_shows_only_the_rows_that_are_asked_for(tmp_path: Path) -> None:
+    def config(**changes: object) -> BaselinesConfig:
+        values = small_config(str(save_encoder(tmp_path / "tiny")), words="size=8", **changes)
+        return BaselinesConfig.from_dict(values)
+
+    data, out = data_folder(tmp_path / "data"), tmp_path / "out"
+    chosen = ["Coach, word", "Coach, word+char"]
+    small = {label: {"lstm_size": 8, "span_size": 8} for label in chosen}
+    *_, last = run_study("baselines", config(only=chosen, rows=small), data=data, out=out)
+    assert last.result is not None and last.result.complete and last.done == 2
+    scores, gains = last.result.tables
+    assert [row[0] for row in scores.rows] == chosen
+    assert [row[0] for row in gains.rows] == ["Coach, word+char − Coach, word"]
+    with pytest.raises(InvalidConfig, match="only names Couch, but the rows are: BiLSTM-CRF, word;"):
+        CHOSEN.cells(config(only=["Couch"]))
+    with pytest.raises(InvalidConfig, match="only would have no effect: this study trains all of its rows"):
+        list(run_study("recipes", study("recipes").config(only=("default",)), data=data, out=out))
+
+
 def test_baselines_are_printed_beside_the_published_figures(tmp_path: Path) -> None:
     encoder = str(save_encoder(tmp_path / "tiny"))
     values = small_config(encoder, words="size=8", rows={label: {"lstm_size": 8, "span_size": 8} for label in ROWS[:5]})
