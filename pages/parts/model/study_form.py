@@ -58,8 +58,8 @@ def start_view(actor: Actor, one: StudyView) -> None:
         values["recipe"] = _changes("Recipe fields to change", key, "None: every training as the study defines it")
         is_whole = values.keys() >= {*_COMMON, *own}  # an invalid number has no value, and its error is shown
         labels = _row_labels(actor, one, values, from_store) if is_whole else ()
-        values["rows"] = _changes_of_rows(key, labels)
         values["only"] = _asked_for(key, labels) if one.in_part else ()
+        values["rows"] = _changes_of_rows(key, labels)
         name, side_by_side = _how(one, key)
         can_start = False
         with shell.shown_errors():
