@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -125,39 +126,30 @@ def paired(quick: Callable[[], object], slow: Callable[[], object], rounds: int)
     return (*(statistics.median(column) for column in zip(*times, strict=True)), statistics.median(ratios))
 
 
-def quick_ways(options: argparse.Namespace) -> dict[str, Callable[[], object]]:
-    """Return our ways of training and of decoding an example, ready to be called."""
+def ways(options: argparse.Namespace) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+    """Return our way and the loop's of training on an example and of decoding it, ready to be called."""
     predictor, vectors, tags = example(options)
     vectors.tokens.requires_grad_()
     start, transitions = iob2_transitions(head_tags([f"type{number}" for number in range(TYPES)]))
+    without_gradients = torch.inference_mode()
     return {
-        "training": lambda: learn(lambda: predictor(vectors, tags), predictor, vectors, tags),
-        "decoding": torch.inference_mode()(lambda: predictor.greedy(vectors, start, transitions)),
+        "training": (
+            lambda: learn(lambda: predictor(vectors, tags), predictor, vectors, tags),
+            lambda: learn(lambda: position_loop(predictor, vectors, tags), predictor, vectors, tags),
+        ),
+        "decoding": (
+            without_gradients(lambda: predictor.greedy(vectors, start, transitions)),
+            without_gradients(lambda: sentence_loop(predictor, vectors, start, transitions)),
+        ),
     }
 
 
 def measure(options: argparse.Namespace) -> list[tuple[str, float, float, float, float]]:
     """Return name, seconds of both ways, ratio and bar, for training and for decoding."""
-    predictor, vectors, tags = example(options)
-    vectors.tokens.requires_grad_()
-    training = paired(
-        lambda: learn(lambda: predictor(vectors, tags), predictor, vectors, tags),
-        lambda: learn(lambda: position_loop(predictor, vectors, tags), predictor, vectors, tags),
-        options.rounds,
-    )
-    start, transitions = iob2_transitions(head_tags([f"type{number}" for number in range(TYPES)]))
-    with torch.inference_mode():
-        decoding = paired(
-            lambda: predictor.greedy(vectors, start, transitions),
-            lambda: sentence_loop(predictor, vectors, start, transitions),
-            options.rounds,
-        )
-        same = bool(
-            (
-                predictor.greedy(vectors, start, transitions)[0]
-                == sentence_loop(predictor, vectors, start, transitions)
-            ).all()
-        )
+    both = ways(options)
+    training, decoding = (paired(*both[name], options.rounds) for name in ("training", "decoding"))
+    quick, slow = both["decoding"]
+    same = bool((quick()[0] == slow()).all())
     print(f"decoding   both ways choose {'the same tags' if same else 'DIFFERENT tags'}")
     return [("training", *training, TRAINING_BAR), ("decoding", *decoding, DECODING_BAR if same else float("inf"))]
 

@@ -53,7 +53,7 @@ def rows(data: Path) -> Iterator[Row]:
         f"{BUILD_BAR:,.0f}/s",
         figures["triples_per_s"] >= BUILD_BAR,
         f"reading {figures['reading_s']:.1f} s, in which two threads unpack for {figures['unpacking_s']:.1f} s of CPU "
-        f"time; then, on one core, names and tries {figures['tables_s']:.1f} s, writing {figures['writing_s']:.1f} s",
+        f"time; then, on one core, names and tries {figures['tables_s']:.1f} s, writing {figures['writing_s']:.1f} s.",
     )
     seconds = [builds[pages]["triples"] / builds[pages]["triples_per_s"] for pages in PAGES]
     yield growth("the build with the dumps", PAGES, seconds, "pages")
