@@ -24,10 +24,9 @@ _WORDS: Mapping[str, Any] = {
     "source_batch_size": 32,
     "source_epochs": 10,
 }
-_SLOW: Mapping[str, Any] = {"source_learning_rate": 1e-4, "source_head_learning_rate": 1e-4}
 _BODIES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     BILSTM: ("bilstm_crf", {"lstm_size": 256, "lstm_layers": 2}),
-    COACH: ("coach", {**_SLOW, "lstm_size": 200, "lstm_layers": 2, "span_size": 200, "type_rows": False}),
+    COACH: ("coach", {"lstm_size": 200, "lstm_layers": 2, "span_size": 200, "type_rows": False}),
     JIA: (
         "bilstm_crf",
         {"setting": "cross_domain_lm", "source_batch_size": 30, "lstm_size": 200, "lstm_layers": 1},
@@ -86,7 +85,8 @@ grid_study(
     corpora=DOMAINS,
     notes=lambda config: [
         "The papers' word vectors have 300 dimensions, their characters are n-gram vectors of a release, and in "
-        "politics the BiLSTM-CRF's dropout is 0.3; here it is 0.5 everywhere."
+        "politics the BiLSTM-CRF's dropout is 0.3; here it is 0.5 everywhere. Coach's rate is 1e-4 there and, as dev "
+        "of music chose, 1e-3 here: in ten epochs 1e-4 is too slow."
     ],
     published=printed(LIU),
 )
