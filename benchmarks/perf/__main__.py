@@ -67,7 +67,7 @@ def page(rows: list[Row], load: float, minutes: float) -> str:
         f"{sum(bars)} of {len(bars)} bars are met. Times compare within this run: elsewhere all of them differ.\n\n"
         "| what | here | best peer | limit | bar |\n|---|---|---|---|---|\n"
         + "".join(f"{_line(row)}\n" for row in rows)
-        + "\n## Where the time of missed bars goes\n\n"
+        + "\n## Where the time of missed bars goes\n\nShares by kind of operation are those of one thread.\n\n"
         + "".join(f"- **{row.what}**: {row.spent}\n" for row in rows if row.met is False)
     )
 
