@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
@@ -35,20 +35,31 @@ _COLUMNS = ("system", "setting", "published", "ours", "over", "seeds", "measured
 
 @dataclass(frozen=True)
 class _Row:
-    """A published row beside ours, as mean F1 over the corpora that ours was measured on; or without ours."""
+    """A published row and what we measured, by corpus; nothing measured is an empty `ours`."""
 
     system: str
     setting: str
-    published: float
-    ours: float | None
-    corpora: tuple[str, ...]
+    published: Mapping[str, float]
+    ours: Mapping[str, Measured]
     seeds: Value
     where: str
 
     def values(self) -> tuple[Value, ...]:
-        ours = None if self.ours is None else Measured(self.ours)
-        over = ", ".join(self.corpora)
-        return (self.system, self.setting, Measured(self.published), ours, over, self.seeds, self.where)
+        """Return the row's cells: means over the corpora that ours was measured on, without ours over all."""
+        over = self.ours or self.published
+        ours = Measured(self.ours_over(over)) if self.ours else None
+        named = ", ".join(over)
+        return (self.system, self.setting, Measured(self.published_over(over)), ours, named, self.seeds, self.where)
+
+    def published_over(self, corpora: Iterable[str]) -> float:
+        return fmean(self.published[corpus] for corpus in corpora)
+
+    def ours_over(self, corpora: Iterable[str]) -> float:
+        return fmean(self.ours[corpus].mean or 0.0 for corpus in corpora)
+
+    def has_order(self) -> bool:
+        """Return whether ours was measured on seeds enough for an order: `1–3` are too few on some corpus."""
+        return bool(self.ours) and int(str(self.seeds or 0).split("–")[0]) >= _SEEDS
 
 
 def side_by_side(studies: Sequence[StoredStudy]) -> str:
@@ -68,16 +79,13 @@ def _rows(table: Table, studies: Sequence[StoredStudy]) -> Iterator[_Row]:
         matched = max(_measured(published, studies), key=lambda row: len(row[0]), default=None)
         if matched is None:
             needs = next((words for part, words in _NEEDS if part in str(system)), _NOT_RUN)
-            yield _Row(str(system), str(setting), fmean(published.values()), None, corpora, None, needs)
-            continue
-        ours, seeds, where = matched
-        mean = fmean(published[corpus] for corpus in ours)
-        yield _Row(str(system), str(setting), mean, fmean(ours.values()), tuple(ours), seeds, where)
+            matched = {}, None, needs
+        yield _Row(str(system), str(setting), published, *matched)
 
 
 def _measured(
     published: dict[str, float], studies: Sequence[StoredStudy]
-) -> Iterator[tuple[dict[str, float], Value, str]]:
+) -> Iterator[tuple[dict[str, Measured], Value, str]]:
     """Yield what studies measured beside just these published figures: by corpus, its seeds, and the study.
 
     A row of a study carries the published figures it stands for, by which it is found.
@@ -96,23 +104,24 @@ def _measured(
                 ):
                     seeds = row[table.columns.index("n")] if "n" in table.columns else None
                     label = f"{study.id} {study.section}".strip()
-                    yield {name: float(cell.mean or 0) for name, cell in known.items()}, seeds, f"{label}: {row[0]}"
+                    yield known, seeds, f"{label}: {row[0]}"
 
 
 def _orders(rows: Sequence[_Row]) -> str:
-    """Say how many pairs of rows over the same corpora stand in the published order here, and which do not."""
-    measured = [row for row in rows if row.ours is not None and int(str(row.seeds or 0)) >= _SEEDS]
-    pairs = [(a, b) for a, b in combinations(measured, 2) if a.corpora == b.corpora and a.published != b.published]
+    """Say how many pairs of rows stand in the published order here, over the corpora of both, and which do not."""
+    pairs, other = 0, []
+    for a, b in combinations(filter(_Row.has_order, rows), 2):
+        over = [corpus for corpus in a.ours if corpus in b.ours]
+        if not over or (there := a.published_over(over) - b.published_over(over)) == 0:
+            continue
+        pairs += 1
+        better, worse = (a, b) if there > 0 else (b, a)
+        here = better.ours_over(over) - worse.ours_over(over)
+        if here <= 0:
+            names = [f"{row.system}, {row.setting}" for row in (better, worse)]
+            other.append(f"- {names[0]} − {names[1]}: {here:+.2f} here, {abs(there):+.2f} there ({', '.join(over)})")
     if not pairs:
         return f"No two rows are measured over the same corpora on {_SEEDS} seeds."
-    other = []
-    for a, b in pairs:
-        better, worse = (a, b) if a.published > b.published else (b, a)
-        assert better.ours is not None and worse.ours is not None
-        if better.ours <= worse.ours:
-            there, here = better.published - worse.published, better.ours - worse.ours
-            names = [f"{row.system}, {row.setting}" for row in (better, worse)]
-            other.append(f"- {names[0]} − {names[1]}: {here:+.2f} here, {there:+.2f} there")
-    counted = f"Pairs of rows over the same corpora, each on at least {_SEEDS} seeds: {len(pairs)}; "
-    counted += f"in the published order here: {len(pairs) - len(other)}."
+    counted = f"Pairs of rows with corpora in common, each on at least {_SEEDS} seeds: {pairs}; "
+    counted += f"in the published order over those: {pairs - len(other)}."
     return counted if not other else f"{counted} The others:\n\n" + "\n".join(other)

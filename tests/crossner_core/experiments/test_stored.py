@@ -50,11 +50,23 @@ def test_rows_are_found_by_the_figures_they_stand_for_and_orders_are_counted() -
 
     made = side_by_side([measured(58.0)])
     assert "| LANER | pretrain_finetune | 67.39 | 55.00 | music, ai | 3 | x: ours A |" in made
-    assert "Pairs of rows over the same corpora, each on at least 3 seeds: 1; in the published order here: 1." in made
-    assert "- LANER, pretrain_finetune − BERT + CRF, pretrain_finetune: -0.50 here, +3.21 there" in side_by_side(
-        [measured(60.0)]
-    )
-    assert "ours C" not in made and "pairs" not in side_by_side([measured(58.0, n=1)])
+    counted = "Pairs of rows with corpora in common, each on at least 3 seeds: 1; in the published order over those: 1."
+    assert counted in made
+    other = "- LANER, pretrain_finetune − BERT + CRF, pretrain_finetune: -0.50 here, +3.21 there (music, ai)"
+    assert other in side_by_side([measured(60.0)])
+    assert "ours C" not in made and "Pairs of rows" not in side_by_side([measured(58.0, n=1)])
+
+
+def test_an_order_is_that_over_the_corpora_of_both_rows() -> None:
+    def counted(seeds: str) -> str:
+        rows = (
+            ("ours A", Measured(50.0, 1.0, 3, 73.07), Measured(90.0, 1.0, 3, 61.72), seeds),  # LANER on music, ai
+            ("ours B", Measured(51.0, 1.0, 3, 70.34), None, "3"),  # BERT + CRF
+        )
+        return side_by_side([StoredStudy("x", "", "", "", "", (Table("t", ("", "music", "ai", "n"), rows),))])
+
+    other = "- LANER, pretrain_finetune − BERT + CRF, pretrain_finetune: -1.00 here, +2.73 there (music)"
+    assert other in counted("3") and other not in counted("1–3")
 
 
 def test_every_stored_table_is_printed_so_on_a_page() -> None:
