@@ -40,10 +40,10 @@ def newest_automatic(session: Session, campaign_id: int) -> Round | None:
     return session.scalars(query.order_by(Round.id.desc()).limit(1)).first()
 
 
-def runs_of(session: Session, campaign_id: int) -> dict[int, str]:
-    """Return the runs that a campaign's automatic rounds started, each with the round's strategy."""
+def runs_of(session: Session, campaign_id: int) -> dict[int, Round]:
+    """Return the rounds of a campaign that started a run by themselves, by the run."""
     query = (
-        sa.select(Run.id, Round.strategy)
+        sa.select(Run.id, Round)
         .join(Run, Run.id == Round.run_id)
         .where(Round.campaign_id == campaign_id, Round.automatic, Run.created_by.is_(None), Run.group_id.is_(None))
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.adaptation.pretraining import read_result
-from crossner_core.errors import BadInput, InvalidConfig, NotFound, WorkbenchError
+from crossner_core.errors import BadInput, NotFound, WorkbenchError
 from crossner_core.experiments.cells import Binder, Cell, CellResult, CellStore, find_corpora, run_folder
 from crossner_core.experiments.executor import run_cells
 from crossner_core.experiments.pretrained import PretrainingConfig, pretrain
@@ -47,8 +47,7 @@ def run_study(
     BadInput for a missing corpus.
     """
     chosen = study(id)
-    if not isinstance(config, chosen.config):
-        raise InvalidConfig(f"Study {id!r} needs a {chosen.config.__name__}, not a {type(config).__name__}.")
+    chosen.accept(config)
     checked_section(section)
     run = _StudyRun(chosen, config, Path(data), Path(out), keep or chosen.keep)
     yield from run.pretrain(should_stop)
@@ -64,8 +63,6 @@ class _StudyRun:
     """A running study: its cells, the encoders it pre-trains, and what is missing, with the reason."""
 
     def __init__(self, chosen: Study, config: StudyConfig, data: Path, out: Path, keep: bool) -> None:
-        if not chosen.in_part:
-            config.refuse("only", why="this study trains all of its rows")
         corpora, absent = find_corpora(config.corpora, chosen.corpora, data)
         self.chosen, self.data, self.out, self.keep = chosen, data, out, keep
         self.given = self.config = replace(config, corpora=corpora)

@@ -173,6 +173,13 @@ class Study:
     published: tuple[Table, ...] = ()
     """What the papers print, as facts with their source in the title."""
 
+    def accept(self, config: StudyConfig) -> None:
+        """Raise InvalidConfig for a config of another study, or one with an option that has no effect on this one."""
+        if not isinstance(config, self.config):
+            raise InvalidConfig(f"Study {self.id!r} needs a {self.config.__name__}, not a {type(config).__name__}.")
+        if not self.in_part:
+            config.refuse("only", why="this study trains all of its rows")
+
 
 @dataclass(frozen=True, slots=True)
 class StudyEvent:

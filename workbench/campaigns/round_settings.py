@@ -60,3 +60,13 @@ def recipe_for(text: str, changes: Mapping[str, Any], gold: int = STUDENTS_FROM)
         recipe = Recipe.from_dict({**STUDENTS, **changes})
     whole = with_students(recipe, gazetteer=chosen.gazetteer)
     return whole if chosen.gazetteer or gold >= FIRST_BELOW else recipe
+
+
+def on_more_gold(text: str, changes: Mapping[str, Any], recipe: Mapping[str, Any], gold: int) -> Mapping[str, Any]:
+    """Return the recipe that a round's run on so much gold stands for: the one that later runs have, on more.
+
+    It is the run's own if the settings that gave it have changed since. Raises InvalidConfig like `recipe_for`.
+    """
+    then, later = (recipe_for(text, changes, count).to_dict() for count in (gold, STUDENTS_FROM))
+    moved = {name: value for name, value in later.items() if value != then[name]}
+    return {**recipe, **moved} if all(recipe.get(name) == then[name] for name in moved) else recipe

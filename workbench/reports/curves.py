@@ -8,17 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crossner_core.errors import BadInput
+from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.confusion import Confusion
 from crossner_core.evaluation.scores import Score, Scores
 from crossner_core.experiments.few_shot import aggregate
 from crossner_core.training.recipe import effective
 from db import round_rows, run_rows
 from db.engine import Session, Store
+from db.tables import Campaign
 from db.training_tables import Run
 from workbench.accounts.access import enter, enter_run
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
+from workbench.campaigns.round_settings import on_more_gold
 from workbench.runs.recipe_names import MACHINE, field_name, recipe_name, value_name
 
 MEASURES = ("test", "dev")
@@ -53,6 +55,8 @@ class Series:
     """Strategies of the rounds that ordered the queue; none if the sentences were drawn at random."""
     measured_on: tuple[int, ...] = ()
     """Numbers of sentences that rounds were measured on, in their order: their gold may grow meanwhile."""
+    recipes: int = 1
+    """How many recipes its points have: rounds on little gold have shorter ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +84,23 @@ def curve(
 ) -> tuple[Series, ...]:
     """Return the curves of finished runs: one for each method and snapshot or data set, and one of a campaign's rounds.
 
-    Rounds are one curve for each method, whatever their snapshots: each was trained on all gold at its time.
+    Rounds are one curve for each method, whatever their snapshots: each was trained on all gold at its time, by the
+    recipe that its method has on so much.
     """
     require(actor, *OVERSEERS)
     if measure not in MEASURES:
         raise BadInput(f"measure is {measure!r}; choose one of {', '.join(MEASURES)}.")
     with store.read() as session:
+        by_rounds: Mapping[int, _InRounds] = {}
         if campaign_id is not None:
-            enter(session, actor, campaign_id, *OVERSEERS)
+            _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
+            if snapshot_id is None:
+                by_rounds = _in_rounds(session, campaign)
         else:
             fresh(session, actor, *KEEPERS)
         rows = run_rows.listed(session, campaign_id=campaign_id, dataset_id=dataset_id, group_id=group_id)
         if snapshot_id is not None:
             rows = [row for row in rows if row.snapshot_id == snapshot_id]
-        by_rounds = round_rows.runs_of(session, campaign_id) if campaign_id is not None and snapshot_id is None else {}
         return _told_apart([_series(part, measure, by_rounds) for part in _by_method(rows, by_rounds).values()])
 
 
@@ -121,15 +128,37 @@ def recipe_family(recipe: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _by_method(rows: Iterable[Run], by_rounds: Mapping[int, str]) -> dict[tuple[Any, ...], list[Run]]:
+@dataclass(frozen=True, slots=True)
+class _InRounds:
+    """The round that started a run: its strategy, and the recipe that the run stands for."""
+
+    strategy: str
+    recipe: Mapping[str, Any]
+
+
+def _in_rounds(session: Session, campaign: Campaign) -> dict[int, _InRounds]:
+    started = round_rows.runs_of(session, campaign.id)
+    made = {}
+    for run in run_rows.some(session, list(started)):
+        round_ = started[run.id]
+        try:
+            recipe = on_more_gold(round_.strategy, campaign.turn_recipe, run.recipe, round_.gold)
+        except InvalidConfig:  # the strategy, or the recipe with it, is from before a change of settings
+            recipe = run.recipe
+        made[run.id] = _InRounds(round_.strategy, recipe)
+    return made
+
+
+def _by_method(rows: Iterable[Run], by_rounds: Mapping[int, _InRounds]) -> dict[tuple[Any, ...], list[Run]]:
     grouped: dict[tuple[Any, ...], list[Run]] = {}
     for row in rows:
-        source = (None, None) if row.id in by_rounds else (row.snapshot_id, row.dataset_id)
-        grouped.setdefault((*source, recipe_family(row.recipe)), []).append(row)
+        turn = by_rounds.get(row.id)
+        source = (None, None) if turn else (row.snapshot_id, row.dataset_id)
+        grouped.setdefault((*source, recipe_family(turn.recipe if turn else row.recipe)), []).append(row)
     return grouped
 
 
-def _series(rows: list[Run], measure: str, by_rounds: Mapping[int, str]) -> Series:
+def _series(rows: list[Run], measure: str, by_rounds: Mapping[int, _InRounds]) -> Series:
     newest = rows[0]
     turns = [row for row in reversed(rows) if row.id in by_rounds]
     cells: dict[tuple[int, int], Run] = {}
@@ -150,10 +179,11 @@ def _series(rows: list[Run], measure: str, by_rounds: Mapping[int, str]) -> Seri
         recipe=newest.recipe,
         points=tuple(points),
         pending=sum(1 for row in rows if row.state in ("queued", "running")),
-        strategies=tuple(dict.fromkeys(by_rounds[row.id] for row in turns)),
+        strategies=tuple(dict.fromkeys(by_rounds[row.id].strategy for row in turns)),
         measured_on=tuple(
             int(row.snapshot.counts[measure]) for row in turns if row.id in drawn and row.snapshot is not None
         ),
+        recipes=len({recipe_family(row.recipe) for row in rows if row.id in drawn}) or 1,
     )
 
 

@@ -232,6 +232,7 @@ def start_study(
     known = known_study(id)
     checked_section(section)
     config = known.config.from_dict(values)
+    known.accept(config)
     folder = None if from_store else _data_folder(data or settings.data)
     present = study_data.store_corpora(store, actor) if folder is None else corpus_ids(folder)
     _require_corpora(known, config, present, "the store" if folder is None else str(folder))

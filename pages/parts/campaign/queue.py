@@ -19,7 +19,7 @@ from pages.parts.model.source_table import with_sources
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.campaigns import CampaignView
-from workbench.campaigns.round_settings import RoundSettings
+from workbench.campaigns.round_settings import FIRST_BELOW, RoundSettings
 from workbench.runs import encoders, rounds, source_corpora
 from workbench.runs.rounds import QueueState, RoundView
 
@@ -204,7 +204,8 @@ def _strategy(column: Any, campaign: CampaignView, now: RoundSettings, may: bool
     learns = column.checkbox(
         "Models also learn from the rest of the pool (self-training)",
         (before or _USUAL).self_training,
-        help="A model's soft targets on sentences without annotation train the next model. A run takes longer.",
+        help="A model's soft targets on sentences without annotation train the next model. A run takes longer; one on "
+        f"fewer than {FIRST_BELOW} gold sentences does without it, unless it learns from a gazetteer too.",
         disabled=not may,
         key=f"queue:students:{campaign.id}",
     )

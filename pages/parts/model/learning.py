@@ -117,6 +117,8 @@ def _where_from(shown: Sequence[Series]) -> str:
         words += f"Rounds: all gold at the time, as chosen by the queue ({how}), not drawn at random. "
         if len(counts := dict.fromkeys(line.measured_on)) > 1:
             words += f"Measured on the gold at the time: {' → '.join(map(str, counts))} sentences. "
+        if line.recipes > 1:
+            words += "Runs on little gold have a shorter recipe, as each run's page shows. "
     return words
 
 

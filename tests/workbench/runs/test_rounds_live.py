@@ -17,7 +17,7 @@ from crossner_core.schema import Sentence, Suggestion
 from crossner_core.suggest.gazetteer import GAZETTEER
 from crossner_core.training.predictor import Predictor
 from crossner_core.training.recipe import Recipe
-from db import job_rows, layer_rows, round_rows, suggestion_rows
+from db import job_rows, layer_rows, round_rows, run_rows, suggestion_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SentenceRow, Task
 from db.training_tables import Job, Round, Run
@@ -26,7 +26,8 @@ from tests.support.campaigns import in_music
 from tests.support.rounds import bare, campaign, newest, places, small, with_idle_weight
 from tests.support.training_builders import own_sentences
 from tests.support.training_store import beat, person, recipe_here, when_asked, work
-from workbench.accounts.actors import Actor
+from workbench.accounts.access import enter
+from workbench.accounts.actors import SYSTEM, Actor
 from workbench.campaigns import campaigns, round_settings, sentences
 from workbench.campaigns.round_settings import recipe_for
 from workbench.data import snapshots
@@ -321,6 +322,30 @@ def test_turns_are_one_curve_whatever_their_snapshots(store: Store, tmp_path: Pa
     grown = learning.rounds(store, admin, [by_rounds])[by_rounds.title]
     assert [one.sentences for one in grown] == [20, 26, 32] and grown[0].tokens < grown[1].tokens < grown[2].tokens
     assert list(learning.confusions(store, admin, by_rounds)) == [20, 26, 32]
+
+
+def test_rounds_on_little_gold_are_on_the_curve_of_later_ones(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id, recipe, text = campaign(store, admin), small(tmp_path), "longest with self-training"
+    with store.write() as session:
+        owner = enter(session, SYSTEM, campaign_id, SYSTEM.role)[1]
+        for gold in (10, 20, 40, 60):
+            run_id = adaptation.start_run_on_gold(session, SYSTEM, owner, recipe_for(text, recipe, gold))
+            run = run_rows.get(session, run_id)
+            assert run is not None
+            run.size, run.state, run.test_f1 = gold, "done", 0.5
+            round_rows.add(
+                session, campaign_id=campaign_id, strategy=text, automatic=True, gold=gold, run_id=run_id, state="done"
+            )
+
+    def lines(changes: dict[str, object]) -> list[tuple[list[int], int]]:
+        rounds.change_round_settings(store, admin, campaign_id, strategy=text, retrain_every=6, recipe=changes)
+        drawn = curves.curve(store, admin, campaign_id)
+        return [([point.size for point in line.points], line.recipes) for line in drawn]
+
+    assert lines(recipe) == [([10, 20, 40, 60], 3)]
+    changed = {**recipe, "self_training_epochs": 1, "self_training_fresh": False}
+    assert sorted(lines(changed)) == [([10, 20], 2), ([40, 60], 1)]  # with these, students learn alike on any gold
 
 
 def test_turn_says_that_its_run_waits_for_its_encoder(store: Store, tmp_path: Path) -> None:

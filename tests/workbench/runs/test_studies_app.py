@@ -271,6 +271,8 @@ def test_study_refuses_what_it_cannot_run(
         studies.start_study(store, actor, "transfer", {"recipe": {"batch_size": 0}})
     with pytest.raises(InvalidConfig, match="recipe sets setting"):
         studies.start_study(store, actor, "transfer", {"recipe": {"setting": "direct"}})
+    with pytest.raises(InvalidConfig, match="only would have no effect: this study trains all of its rows"):
+        studies.start_study(store, actor, "recipes", {"only": ["default"]})
     with pytest.raises(InvalidConfig, match=r"elsewhere.*CROSSNER_DATA"):
         studies.start_study(store, actor, "transfer", {}, data=home / "elsewhere")
     monkeypatch.delenv("CROSSNER_DATA")
