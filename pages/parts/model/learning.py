@@ -118,7 +118,7 @@ def _where_from(shown: Sequence[Series]) -> str:
         if len(counts := dict.fromkeys(line.measured_on)) > 1:
             words += f"Measured on the gold at the time: {' → '.join(map(str, counts))} sentences. "
         if line.recipes > 1:
-            words += "Runs on little gold have a shorter recipe, as each run's page shows. "
+            words += "Runs on little gold have a shorter recipe; it stands under Runs. "
     return words
 
 
