@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import pytest
 import uvicorn
 from starlette.applications import Starlette
 
 from db.engine import Store
 from workbench.accounts import tokens
 from workbench.accounts.actors import Actor
-from workbench.client import Client
+from workbench.client import ApiProblem, Client
 from workbench.http.api.serving import Api
 from workbench.http.gate import Gate
 from workbench.http.protocols.serving import Protocols
@@ -60,3 +62,10 @@ def secret_of(store: Store, actor: Actor, scope: str = "train") -> str:
 def client_of(url: str, store: Store, actor: Actor, scope: str = "train") -> Client:
     """Return a client with a token of this person."""
     return Client(url, secret_of(store, actor, scope), waits=0)
+
+
+def refused(client: Client, method: str, path: str, body: Mapping[str, Any] | None = None, **more: Any) -> ApiProblem:
+    """Return the problem that the API answers a request with."""
+    with pytest.raises(ApiProblem) as caught:
+        client.request(method, path, body=body, **more)
+    return caught.value

@@ -7,16 +7,15 @@ import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from db.engine import Store
-from tests.support.api import client_of, secret_of, serving, settings_for
+from tests.support.api import client_of, refused, secret_of, serving, settings_for
 from tests.support.builders import make_gold
 from workbench.accounts.actors import Actor
-from workbench.client import ROOT, ApiProblem, Client
+from workbench.client import ROOT, Client
 
 People = dict[str, Actor]
 TEXT = "Mara Vell sang in Oslo.\r\n\r\n𝄞 The Tin Gulls\tplayed on.  Nobody left.\n"
@@ -33,12 +32,6 @@ def url(store: Store, tmp_path: Path) -> Iterator[str]:
 def api(url: str, store: Store, people: People) -> Iterator[Client]:
     with client_of(url, store, people["res"], "write") as client:
         yield client
-
-
-def refused(client: Client, method: str, path: str, **more: Any) -> ApiProblem:
-    with pytest.raises(ApiProblem) as caught:
-        client.request(method, path, **more)
-    return caught.value
 
 
 def unpacked(data: bytes) -> dict[str, bytes]:

@@ -12,10 +12,10 @@ import httpx
 import pytest
 
 from db.engine import Store
-from tests.support.api import client_of, secret_of, serving, settings_for
+from tests.support.api import client_of, refused, secret_of, serving, settings_for
 from tests.support.builders import make_campaign, make_sentences
 from workbench.accounts.actors import Actor
-from workbench.client import ApiProblem, Client
+from workbench.client import Client
 from workbench.data import staging
 from workbench.http.api.declared import ROOT
 from workbench.http.api.serving import Api
@@ -51,12 +51,6 @@ def work(settings: Settings) -> None:
 
 def sentences(api: Client, campaign: int) -> int:
     return int(api.get(f"/campaigns/{campaign}")["sentences"])
-
-
-def refused(client: Client, method: str, path: str, **more: Any) -> ApiProblem:
-    with pytest.raises(ApiProblem) as caught:
-        client.request(method, path, **more)
-    return caught.value
 
 
 def test_large_import_is_followed_to_its_end(api: Client, settings: Settings, campaign: int, long: None) -> None:

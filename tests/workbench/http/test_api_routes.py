@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from db.engine import Store
-from tests.support.api import client_of, secret_of, serving, settings_for
+from tests.support.api import client_of, refused, secret_of, serving, settings_for
 from tests.support.builders import make_gold, make_sentences
 from workbench.accounts.actors import Actor
-from workbench.client import ApiProblem, Client
+from workbench.client import Client
 from workbench.http.api.declared import ROOT
 
 People = dict[str, Actor]
@@ -30,12 +30,6 @@ def url(store: Store, tmp_path: Path) -> Iterator[str]:
 def api(url: str, store: Store, people: People) -> Iterator[Client]:
     with client_of(url, store, people["res"]) as client:
         yield client
-
-
-def refused(client: Client, method: str, path: str, **more: object) -> ApiProblem:
-    with pytest.raises(ApiProblem) as caught:
-        client.request(method, path, **more)  # type: ignore[arg-type]
-    return caught.value
 
 
 def test_token_says_whom_it_acts_for(api: Client) -> None:

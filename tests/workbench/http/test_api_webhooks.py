@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from db.engine import Store
-from tests.support.api import client_of, serving, settings_for
+from tests.support.api import client_of, refused, serving, settings_for
 from tests.support.builders import make_campaign
 from tests.support.webhooks import ALL, receiving, send_all, status
 from workbench.accounts.actors import Actor
-from workbench.client import ApiProblem, Client
+from workbench.client import Client
 from workbench.reports import audit_trail
 from workbench.reports.audit_trail import Asked
 from workbench.settings import Settings
@@ -32,12 +32,6 @@ def settings(store: Store, tmp_path: Path) -> Settings:
 def api(settings: Settings, store: Store, people: People) -> Iterator[Client]:
     with serving(settings) as url, client_of(url, store, people["res"], "write") as client:
         yield client
-
-
-def refused(client: Client, method: str, path: str, body: dict[str, Any] | None = None) -> ApiProblem:
-    with pytest.raises(ApiProblem) as caught:
-        client.request(method, path, body=body)
-    return caught.value
 
 
 def test_webhook_is_made_tested_and_read_in_the_log(
