@@ -52,7 +52,7 @@ def test_rows_are_found_by_the_figures_they_stand_for_and_orders_are_counted() -
     assert "| LANER | pretrain_finetune | 67.39 | 55.00 | music, ai | 3 | x: ours A |" in made
     counted = "Pairs of rows with corpora in common, each on at least 3 seeds: 1; in the published order over those: 1."
     assert counted in made
-    other = "- LANER, pretrain_finetune − BERT + CRF, pretrain_finetune: -0.50 here, +3.21 there (music, ai)"
+    other = "- LANER, pretrain_finetune − BERT + CRF, pretrain_finetune: -0.50 here, +3.21 there (music, ai); we"
     assert other in side_by_side([measured(60.0)])
     assert "ours C" not in made and "Pairs of rows" not in side_by_side([measured(58.0, n=1)])
 
