@@ -1,7 +1,8 @@
 """How fast a GPU trains: tokens a second and share of the card's peak by switch, and the time to the first point.
 
 A switch is off until a card has shown what it is worth: `pinned` (batches from page-locked memory, without the host
-waiting), `deterministic` (algorithms that give the same numbers each time), `compiled` (the encoder by torch.compile).
+waiting), `packed` (the encoder's layers read a batch without its padding), `deterministic` (algorithms that give the
+same numbers each time), `compiled` (the encoder by torch.compile).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from unittest.mock import patch
 
 import torch
 
-from crossner_core.encoders import windows
+from crossner_core.encoders import packing, windows
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.loading import load_encoder
 from crossner_core.encoders.transformer import Transformer
@@ -29,7 +30,7 @@ from crossner_core.training.recipe import Recipe
 
 # Dense bf16 matrix multiplication, in TFLOP/s, from vendor data sheets; the longest matching name counts.
 PEAKS = {"H200": 989, "H100": 989, "H100 PCIe": 756, "A100": 312, "L40S": 362, "L4": 121, "A10": 125, "RTX 4090": 165}
-SWITCHES = ("usual", "pinned", "deterministic", "compiled")
+SWITCHES = ("usual", "pinned", "packed", "deterministic", "compiled")
 WORK = (("100 sentences", 20, 16), ("2 CoNLL epochs", 2, 32))
 """What is trained: epochs and sentences a step."""
 
@@ -54,6 +55,7 @@ def timed(recipe: Recipe, corpus: Corpus, encoder: Encoder, switch: str, peak: i
     recipe = Recipe.from_dict({**recipe.to_dict(), "deterministic": switch == "deterministic"})
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         stack.enter_context(patch.object(windows, "PINNED", switch == "pinned"))
+        stack.enter_context(patch.object(packing, "PACKED", switch == "packed"))
         stack.enter_context(patch.object(tagging, "COMPILED", switch == "compiled"))
         began = time.perf_counter()
         *_, last = train(recipe, corpus.data(), checkpoint_dir=Path(folder), encoder=encoder)

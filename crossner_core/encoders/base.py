@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from crossner_core.encoders import packing
 from crossner_core.encoders.windows import Batch, Window, collate, cut
 from crossner_core.errors import EncoderUnavailable, InvalidConfig
 from crossner_core.folders import write_json
@@ -156,7 +157,10 @@ class Encoder:
 
 
 ENCODERS: Registry[type[Encoder]] = Registry(
-    "crossner_core.encoders", "kind of encoder", by_name=True, apart=("base", "windows", "loading", "names", "pooling")
+    "crossner_core.encoders",
+    "kind of encoder",
+    by_name=True,
+    apart=("base", "windows", "loading", "names", "packing", "pooling"),
 )
 
 
@@ -174,8 +178,10 @@ def vectors(model: Any, batch: Batch) -> Tensor:
     """Return the vectors (B, L, H) of an encoder's module; of one with a decoder, such as BART, those of its encoder.
 
     A transformer gets no mask where the host knows that nothing is padded: it would drop the mask itself, but only
-    after waiting for the GPU to look at it.
+    after waiting for the GPU to look at it. Where something is, see `packing`.
     """
+    if packing.PACKED and packing.can_pack(model) and batch.sizes.padded:
+        return packing.packed_vectors(model, batch)
     whole = batch.host is not None and not batch.host.padded and hasattr(model, "config")
     mask = None if whole else batch.attention_mask
     return encoding_part(model)(input_ids=batch.input_ids, attention_mask=mask).last_hidden_state

@@ -32,6 +32,7 @@ class Sizes:
 
     lengths: Tensor  # (B,) scored tokens of each window
     known: Tensor  # (B,) those of them with a known tag
+    subwords: Tensor  # (B,) subwords of each window
     padded: bool  # whether a window is shorter than the longest
 
     @property
@@ -64,7 +65,8 @@ class Batch:
         """The batch's sizes; the host waits for the device once if the batch was not collated."""
         if self.host is None:
             counts = torch.stack((self.mask.sum(1), (self.tags != IGNORED).sum(1), self.attention_mask.sum(1))).cpu()
-            self.host = Sizes(counts[0], counts[1], bool((counts[2] < self.attention_mask.shape[1]).any()))
+            padded = bool((counts[2] < self.attention_mask.shape[1]).any())
+            self.host = Sizes(counts[0], counts[1], counts[2], padded)
         return self.host
 
     def bare(self) -> Batch:
@@ -116,7 +118,8 @@ def collate(windows: Sequence[Window], pad_id: int, tags: Sequence[Sequence[int]
         mask[row, : len(window.positions)] = True
         if tags is not None:
             known[row, : len(window.positions)] = tags[window.sentence][window.start : window.end]
-    sizes = Sizes(torch.from_numpy(mask.sum(1)), torch.from_numpy((known != IGNORED).sum(1)), not bool(attention.all()))
+    lengths, tagged, subwords = (torch.from_numpy(counted.sum(1)) for counted in (mask, known != IGNORED, attention))
+    sizes = Sizes(lengths, tagged, subwords, not bool(attention.all()))
     tensors = (torch.from_numpy(array) for array in (input_ids, attention, positions, mask, known))
     return Batch(*tensors).with_host(sizes)
 

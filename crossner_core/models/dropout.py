@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-ATTENTION = "fast_dropout"
+from crossner_core.encoders.packing import ATTENTION, packing_now
+
 _BITS, _INTS_A_DRAW = 16, 4
 _LOWEST = -(2 ** (_BITS - 1))
 
@@ -57,6 +58,23 @@ def speed_up_dropout(encoder: nn.Module) -> None:
 
 
 def attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *rest: Any,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """Attend as `attend`, in a packed batch, whose heads are (1, N, subwords, D), each subword within its window."""
+    if (packing := packing_now()) is None:
+        return attend(module, query, key, value, attention_mask, *rest, **others)
+    query, key, value = (packing.pad(heads[0].transpose(0, 1)).transpose(1, 2) for heads in (query, key, value))
+    attended, _ = attend(module, query, key, value, packing.here[:, None, None], *rest, **others)  # (B, L, N, D)
+    return packing.pack(attended)[None], None
+
+
+def attend(
     module: nn.Module,
     query: Tensor,
     key: Tensor,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from benchmarks.gpu import __main__ as command
 from benchmarks.gpu import speed
-from crossner_core.encoders import windows
+from crossner_core.encoders import packing, windows
 from crossner_core.experiments.corpora import Corpus
 from crossner_core.training import tagging
 from crossner_core.training.loop import train
@@ -37,12 +37,12 @@ def test_benchmark_writes_its_lines_as_a_section(monkeypatch: pytest.MonkeyPatch
     assert "<!-- begin gpu -->" in page and "- 3 tokens/s" in page and str(tmp_path) not in page
 
 
-@pytest.mark.parametrize("switch", ["usual", "pinned", "deterministic"])
+@pytest.mark.parametrize("switch", ["usual", "pinned", "packed", "deterministic"])
 def test_speed_of_a_switch_is_that_of_the_run(switch: str) -> None:
     corpus = Corpus("own", TYPES, {}, train=own_sentences(6), dev=own_sentences(3), test=own_sentences(3))
     line = speed.timed(tiny_recipe(max_epochs=1), corpus, tiny_encoder(), switch, peak=100)
     assert "tokens/s" in line and "% of the peak" in line and "dev F1" in line
-    assert not windows.PINNED and not torch.are_deterministic_algorithms_enabled()
+    assert not windows.PINNED and not packing.PACKED and not torch.are_deterministic_algorithms_enabled()
 
 
 def test_peak_is_that_of_the_longest_name() -> None:
