@@ -66,15 +66,15 @@ def _tables(blocks: Sequence[str]) -> Iterator[Table]:
 def _value(cell: str, numeric: bool) -> Value:
     """Read a cell as it is printed: a text, a whole number, or a mean with what stands beside it."""
     text = cell.strip().replace(r"\|", "|")
-    if not numeric and not _MEASURED.fullmatch(text):
+    if not numeric:
         return text
     match = _MEASURED.fullmatch(text)
     if match is None:
         raise BadInput(f"docs/results: the cell {text!r} stands in a column of numbers and is none.")
     if text == "–":
         return None
-    if not numeric or "." not in text:
-        return text if not numeric else int(text)
+    if "." not in text:
+        return int(text)
     mean, sd, published = (None if match[part] in (None, "–") else float(match[part]) for part in match.groupdict())
     return Measured(mean, sd, 0, published, signed="+" in text or text.startswith("-"))
 
