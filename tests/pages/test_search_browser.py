@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support import builders
+from tests.support.editor.people import choose
 from tests.support.live import App, app, browser_of, chromium, open_screen, task_of, wait
 from workbench.data import browsing
 from workbench.data.searching import Search
@@ -70,8 +71,7 @@ def test_types_proposed_in_all_hits_reach_the_next_annotator(app: App, chromium:
         page = context.new_page()
         page.goto(f"/data?campaign={campaign}&q=mara+vell")
         page.get_by_text("Propose a type in all hits").click()
-        page.get_by_label("Type to propose for").click()
-        page.get_by_role("option", name="musical artist").click()
+        choose(page, page.get_by_label("Type to propose for"), page.get_by_role("option", name="musical artist"))
         page.get_by_text("1 place in 1 sentence").wait_for()
         page.get_by_role("button", name="Propose in 1 place").click()
         page.get_by_text("1 suggestion written").wait_for()

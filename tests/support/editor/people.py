@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import TimeoutError
+from playwright.sync_api import Locator, Page, TimeoutError
 
 PATIENCE_MS = 60_000
 ONCE_MORE_MS = (2_000, 4_000, 8_000)
@@ -79,19 +79,24 @@ class Person:
         """Choose from a select box; `option` is how the choice begins."""
         box = self.page.get_by_role("combobox", name=re.compile(rf"(^|\. ){re.escape(label)}")).first
         entry = self.page.get_by_role("option", name=re.compile(rf"^{re.escape(option)}")).first
-        for patience in (*ONCE_MORE_MS, PATIENCE_MS):
-            box.click()
-            try:
-                entry.click(timeout=patience)
-                return self.rests()
-            except TimeoutError:  # a page that was drawn anew has closed the list
-                self.page.keyboard.press("Escape")
-        raise AssertionError(f"{label} offers nothing that begins with {option!r}")
+        choose(self.page, box, entry)
+        self.rests()
 
     def uploads(self, *files: Path) -> None:
         with self.page.expect_file_chooser() as choosing:
             self.page.get_by_role("button", name="Upload", exact=True).click()
         choosing.value.set_files([str(path) for path in files])
+
+
+def choose(page: Page, box: Locator, entry: Locator) -> None:
+    """Open a select box and click an entry of its list."""
+    for patience in (*ONCE_MORE_MS, PATIENCE_MS):
+        box.click()
+        try:
+            return entry.click(timeout=patience)
+        except TimeoutError:  # a page that was drawn anew has closed the list
+            page.keyboard.press("Escape")
+    raise AssertionError(f"{box} offers no {entry}")
 
 
 class House(dict[str, Person]):
