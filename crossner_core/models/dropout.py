@@ -66,15 +66,15 @@ def attention(
     *rest: Any,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """Attend as `attend`, in a packed batch, whose heads are (1, N, subwords, D), each subword within its window."""
+    """Attend as `_attend`, in a packed batch, whose heads are (1, N, subwords, D), each subword within its window."""
     if (packing := packing_now()) is None:
-        return attend(module, query, key, value, attention_mask, *rest, **others)
+        return _attend(module, query, key, value, attention_mask, *rest, **others)
     query, key, value = (packing.pad(heads[0].transpose(0, 1)).transpose(1, 2) for heads in (query, key, value))
-    attended, _ = attend(module, query, key, value, packing.here[:, None, None], *rest, **others)  # (B, L, N, D)
+    attended, _ = _attend(module, query, key, value, packing.here[:, None, None], *rest, **others)  # (B, L, N, D)
     return packing.pack(attended)[None], None
 
 
-def attend(
+def _attend(
     module: nn.Module,
     query: Tensor,
     key: Tensor,

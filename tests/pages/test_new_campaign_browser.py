@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.builders import SENTENCES, Tab
+from tests.support.editor.people import choose
 from tests.support.live import App, app, browser_of, chromium
 from workbench.campaigns import campaigns
 
@@ -46,8 +47,8 @@ def choose_file(page: Any) -> None:
 
 
 def domain_here(page: Any) -> None:
-    page.get_by_role("combobox", name="Which domain").first.click()
-    page.get_by_role("option", name="Music").first.click()
+    box, music = page.get_by_role("combobox", name="Which domain"), page.get_by_role("option", name="Music")
+    choose(page, box.first, music.first)
     drawn(page)
 
 

@@ -91,16 +91,15 @@ def curve(
     if measure not in MEASURES:
         raise BadInput(f"measure is {measure!r}; choose one of {', '.join(MEASURES)}.")
     with store.read() as session:
-        by_rounds: Mapping[int, _InRounds] = {}
+        campaign: Campaign | None = None
         if campaign_id is not None:
             _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
-            if snapshot_id is None:
-                by_rounds = _in_rounds(session, campaign)
         else:
             fresh(session, actor, *KEEPERS)
         rows = run_rows.listed(session, campaign_id=campaign_id, dataset_id=dataset_id, group_id=group_id)
         if snapshot_id is not None:
             rows = [row for row in rows if row.snapshot_id == snapshot_id]
+        by_rounds = _in_rounds(session, campaign, rows) if campaign is not None and snapshot_id is None else {}
         return _told_apart([_series(part, measure, by_rounds) for part in _by_method(rows, by_rounds).values()])
 
 
@@ -136,11 +135,12 @@ class _InRounds:
     recipe: Mapping[str, Any]
 
 
-def _in_rounds(session: Session, campaign: Campaign) -> dict[int, _InRounds]:
+def _in_rounds(session: Session, campaign: Campaign, runs: Iterable[Run]) -> dict[int, _InRounds]:
     started = round_rows.runs_of(session, campaign.id)
     made = {}
-    for run in run_rows.some(session, list(started)):
-        round_ = started[run.id]
+    for run in runs:
+        if (round_ := started.get(run.id)) is None:
+            continue
         try:
             recipe = on_more_gold(round_.strategy, campaign.turn_recipe, run.recipe, round_.gold)
         except InvalidConfig:  # the strategy, or the recipe with it, is from before a change of settings

@@ -71,15 +71,23 @@ def test_what_needs_windows_reads_them_padded(encoder: Encoder, monkeypatch: pyt
     assert not packing.can_pack(encoder.model) and not packing.can_pack(torch.nn.Linear(2, 2))
 
 
-def test_training_with_packed_batches_learns_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    packed: list[Batch] = []
+@pytest.fixture
+def packed(monkeypatch: pytest.MonkeyPatch) -> list[Batch]:
+    """The batches that are read packed."""
+    batches: list[Batch] = []
     real = packing.packed_vectors
 
     def counted(model: object, batch: Batch) -> Tensor:
-        packed.append(batch)
+        batches.append(batch)
         return real(model, batch)
 
     monkeypatch.setattr(packing, "packed_vectors", counted)
+    return batches
+
+
+def test_training_with_packed_batches_learns_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: list[Batch]
+) -> None:
     losses = []
     for switch in (False, True):
         monkeypatch.setattr(packing, "PACKED", switch)
@@ -91,7 +99,9 @@ def test_training_with_packed_batches_learns_alike(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("architecture", ["tagger", "label_aware"])
-def test_packed_batches_stay_on_the_device(architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packed_batches_stay_on_the_device(
+    architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: list[Batch]
+) -> None:
     monkeypatch.setattr(packing, "PACKED", True)
     with claimed_gpu():
-        assert run(recipe_of(architecture=architecture, max_epochs=1), tmp_path).steps
+        assert run(recipe_of(architecture=architecture, max_epochs=1), tmp_path).steps and packed
