@@ -255,14 +255,15 @@ class _Campaign:
     def _train(self, number: int, should_stop: Callable[[], bool]) -> Iterator[tuple[RunResult | None, str]]:
         """Train a model on the labelled sentences; yield messages, then the result."""
         bare: tuple[Sentence, ...] = ()
-        if needs_unlabelled(self.recipe.setting):
+        recipe = self.simulation.recipe_at(len(self.labelled.chosen))
+        if needs_unlabelled(recipe.setting):
             bare = tuple(self.pool[index].sentence for index in self._rest())
         data = replace(self.data, train=tuple(self._gold()), dev=self.dev, unlabelled=bare, proposed=self._names())
         warm = None
         if number and self.options.warm_epochs:
             warm = WarmStart(self._folder(number - 1) / TAGGER, self.options.warm_epochs)
         result = None
-        for newest, message in self._model(str(number), self.recipe, data, should_stop, warm):
+        for newest, message in self._model(str(number), recipe, data, should_stop, warm):
             result = newest
             yield None, message
         if result is None:

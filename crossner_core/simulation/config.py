@@ -80,7 +80,8 @@ class SimulationOptions(Checked):
 class Simulation:
     """A simulated campaign: corpus, options, annotator, and the recipe of its models.
 
-    With `others`, the seed assigns each sentence to the first annotator or one of them.
+    With `others`, the seed assigns each sentence to the first annotator or one of them. With `below`, models of fewer
+    labelled sentences than each number, in rising order, have the recipe beside it as it is, but for the seed.
     """
 
     corpus: str
@@ -88,6 +89,7 @@ class Simulation:
     recipe: Recipe
     annotator: AnnotatorOptions = field(default_factory=AnnotatorOptions)
     others: tuple[AnnotatorOptions, ...] = ()
+    below: tuple[tuple[int, Recipe], ...] = ()
 
     def __post_init__(self) -> None:
         if self.options.self_training:
@@ -105,6 +107,11 @@ class Simulation:
         with_gazetteer = self.options.gazetteer_teaches
         return with_students(recipe, gazetteer=with_gazetteer) if self.options.self_training else recipe
 
+    def recipe_at(self, sentences: int) -> Recipe:
+        """Return the recipe of its model of so many labelled sentences."""
+        fewer = (recipe for below, recipe in self.below if sentences < below)
+        return replace(next(fewer, self.models_recipe), seed=self.options.seed)
+
     @property
     def annotators(self) -> tuple[AnnotatorOptions, ...]:
         """All annotators who share its sentences."""
@@ -119,13 +126,14 @@ class Simulation:
 
     def key(self, data_hash: str, encoder_hash: str, gazetteer_hash: str = "") -> str:
         """Return a hash of everything that affects the results."""
-        recipe = {name: value for name, value in effective(self.models_recipe.to_dict()).items() if name != "encoder"}
+        recipe = _counted(self.models_recipe)
         known = {spec.name: spec for spec in fields(SimulationOptions)}
         options = {name: value for name, value in asdict(self.options).items() if not is_as_before(known[name], value)}
         parts: list[Any] = [self.corpus, options, asdict(self.annotator), recipe, data_hash, encoder_hash]
         parts += (
             [[asdict(annotator) for annotator in self.others]] if self.others else []
         )  # one annotator's key is as before
+        parts += [[[below, _counted(recipe)] for below, recipe in self.below]] if self.below else []
         parts += [gazetteer_hash] if gazetteer_hash and self.asks_gazetteer else []
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
@@ -137,6 +145,7 @@ class Simulation:
             "recipe": self.recipe.to_dict(),
             "annotator": asdict(self.annotator),
             "others": [asdict(annotator) for annotator in self.others],
+            "below": [[below, recipe.to_dict()] for below, recipe in self.below],
         }
 
     @classmethod
@@ -153,10 +162,15 @@ class Simulation:
             Recipe.from_dict(values["recipe"]),
             _made(AnnotatorOptions, values["annotator"]),
             tuple(_made(AnnotatorOptions, value) for value in values.get("others", ())),
+            tuple((below, Recipe.from_dict(recipe)) for below, recipe in values.get("below", ())),
         )
 
     def __str__(self) -> str:
         return f"{self.corpus} {self.options.label} seed {self.options.seed}"
+
+
+def _counted(recipe: Recipe) -> dict[str, Any]:
+    return {name: value for name, value in effective(recipe.to_dict()).items() if name != "encoder"}
 
 
 def _made(kind: type, values: Mapping[str, Any]) -> Any:

@@ -185,7 +185,7 @@ def read_back(rows_: Mapping[str, list[dict[str, Any]]]) -> Iterator[tuple[Any, 
     for played in rows_["simulation"]:
         settings = json.loads(played["settings"])
         again = kept.plain(Simulation.from_dict(settings).to_dict())
-        del again["options"]["zero_shot"]  # which the golden version had not
+        del again["options"]["zero_shot"], again["below"]  # which the golden version had not
         later = _LATER_OF_RECIPES.items()
         again["recipe"] = {key: value for key, value in again["recipe"].items() if (key, value) not in later}
         yield settings, again

@@ -14,11 +14,13 @@ from crossner_core.simulation.config import Simulation, SimulationOptions
 from crossner_core.training.recipe import Recipe
 from db import campaign_rows, job_rows, layer_rows, simulation_rows
 from db.engine import Session, Store
+from db.tables import Campaign
 from db.training_tables import Job, SimulationRow
 from workbench.accounts import audit
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
+from workbench.campaigns.round_settings import on_less_gold, recipe_for
 from workbench.data import snapshots
 from workbench.jobs import queue
 from workbench.jobs.queue import JobView, view
@@ -77,13 +79,13 @@ def start_simulations(
 ) -> int:
     """Freeze the gold and queue simulated campaigns on it, random ones beside each strategy; return the job's id.
 
-    Models are trained at four sizes, up to four fifths of the gold, with the recipe of the campaign's rounds; the share
-    of a strategy's sentences that is random is that of the campaign's queue. Steps cost what they cost this campaign's
-    annotators, or as published if there are too few sentences to fit. With `suggestions` the annotators of the
-    strategies see what gazetteer, links and newest model suggest. Each of `annotators` overrides options (error rates,
-    costs) for one of the annotators who take sentences in turn. Without `seeds` there are three. Raises BadInput if the
-    gold is too small or has no test sentences, or if a strategy uses gazetteer and links but none of the gold was
-    pre-annotated with them; Conflict while others are under way.
+    Models are trained at four sizes, up to four fifths of the gold, with the recipe that the campaign's rounds have on
+    so much gold; the share of a strategy's sentences that is random is that of the campaign's queue. Steps cost what
+    they cost this campaign's annotators, or as published if there are too few sentences to fit. With `suggestions` the
+    annotators of the strategies see what gazetteer, links and newest model suggest. Each of `annotators` overrides
+    options (error rates, costs) for one of the annotators who take sentences in turn. Without `seeds` there are three.
+    Raises BadInput if the gold is too small or has no test sentences, or if a strategy uses gazetteer and links but
+    none of the gold was pre-annotated with them; Conflict while others are under way.
     """
     require(actor, *KEEPERS)
     texts = dict.fromkeys((BASELINE, *(strategy(text).text for text in strategies)))
@@ -105,12 +107,12 @@ def start_simulations(
                 f"{deaf[0]!r} uses gazetteer and links, but no gold sentence was pre-annotated with them; pre-annotate "
                 "before people begin, or leave out 'and gazetteer'."
             )
-        recipe, (own, seen) = Recipe.from_dict(campaign.turn_recipe), costs_in(session, campaign_id)
+        own, seen = costs_in(session, campaign_id)
         annotator, *others = (own.differing(prices) for prices in annotators or ({},))
-        recipe = settled(session, actor, recipe, campaign_id=campaign_id)
         options = SimulationOptions(at=_sizes(snapshot.counts), dev_sentences=snapshot.counts["dev"])
         payload = {"priced_by": seen, "gold_by_choice": dict(rounds.by_choice(session, campaign_id))}
         job_id, _ = queue.start(session, "simulation", payload, by=current, campaign_id=campaign_id)
+        recipes = {chosen.text: _recipes(session, actor, campaign, chosen.text) for chosen in wanted}
         for seed in drawn:
             for chosen in wanted:
                 shown = suggestions and chosen.text != BASELINE
@@ -120,11 +122,26 @@ def start_simulations(
                     random_share=0.0 if chosen.text == BASELINE else campaign.random_share,
                     suggestions=shown, suggestions_from=campaign.hint_below if shown else 0.0,
                 )  # fmt: skip
-                simulation = Simulation(campaign.domain_name, own_options, recipe, annotator, tuple(others))
+                recipe, below = recipes[chosen.text]
+                simulation = Simulation(
+                    campaign.domain_name, own_options, recipe, annotator, tuple(others), below
+                )  # fmt: skip
                 simulation_rows.add(session, job_id=job_id, snapshot_id=snapshot.id, settings=simulation.to_dict())
         details = {"strategies": list(texts), "seeds": drawn}
         audit.record(session, current, "start_simulations", ("job", job_id), campaign_id, **details)
         return job_id
+
+
+def _recipes(
+    session: Session, actor: Actor, campaign: Campaign, text: str
+) -> tuple[Recipe, tuple[tuple[int, Recipe], ...]]:
+    """Return the recipe of a campaign's rounds by a strategy, and those they have on less gold; sources are frozen."""
+
+    def frozen(recipe: Recipe) -> Recipe:
+        return settled(session, actor, recipe, campaign_id=campaign.id)
+
+    changes = campaign.turn_recipe
+    return frozen(recipe_for(text, changes)), tuple((n, frozen(less)) for n, less in on_less_gold(text, changes))
 
 
 def newest_simulations(

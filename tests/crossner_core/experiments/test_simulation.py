@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,12 +27,15 @@ from crossner_core.experiments.studies.strategies import (
 from crossner_core.experiments.study import study
 from crossner_core.experiments.tables import Measured
 from crossner_core.schema import Sentence, Span, Suggestion
+from crossner_core.simulation import campaign
 from crossner_core.simulation.annotators import AnnotatorOptions, annotate
 from crossner_core.simulation.campaign import STATE, Round, play, split_pool
 from crossner_core.simulation.config import Simulation, SimulationOptions
 from crossner_core.tags import tags_from_spans
 from crossner_core.training.checkpoint import read_json
 from crossner_core.training.data import SourceCorpus, TrainingData
+from crossner_core.training.loop import train
+from crossner_core.training.recipe import Recipe
 from tests.support.on_ray import needs_ray, run_study_on_ray
 from tests.support.paths import ROOT
 from tests.support.training_builders import TYPES, labelled, own_sentences, save_encoder, tiny_encoder, tiny_recipe
@@ -57,6 +61,21 @@ def data() -> TrainingData:
 
 def rounds(folder: Path, chosen: Simulation, **more: object) -> list[Round]:
     return list(play(chosen, data(), tiny_encoder(), folder, **more))
+
+
+def test_models_of_few_sentences_have_the_recipe_of_so_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, small, seen = simulation(), tiny_recipe(max_epochs=2, batch_size=2), []
+
+    def seeing(recipe: Recipe, *args: object, **more: object) -> Iterator[object]:
+        seen.append(recipe)
+        return train(recipe, *args, **more)
+
+    monkeypatch.setattr(campaign, "train", seeing)
+    chosen = replace(usual, below=((5, small), (8, tiny_recipe(max_epochs=3))))
+    assert rounds(tmp_path, chosen)[-1].done
+    assert seen == [replace(small, seed=7), replace(usual.recipe, seed=7)]
+    assert Simulation.from_dict(json.loads(json.dumps(chosen.to_dict()))) == chosen
+    assert len({one.key("data", "encoder") for one in (usual, chosen, replace(chosen, below=chosen.below[:1]))}) == 3
 
 
 def test_annotator_without_suggestions_adds_every_entity_at_its_price() -> None:

@@ -29,7 +29,7 @@ from tests.support.training_store import beat, person, recipe_here, when_asked, 
 from workbench.accounts.access import enter
 from workbench.accounts.actors import SYSTEM, Actor
 from workbench.campaigns import campaigns, round_settings, sentences
-from workbench.campaigns.round_settings import recipe_for
+from workbench.campaigns.round_settings import on_less_gold, recipe_for
 from workbench.data import snapshots
 from workbench.jobs import queue
 from workbench.jobs.context import JobContext
@@ -224,6 +224,13 @@ def test_students_of_rounds_go_on_from_their_teacher_from_forty_gold_sentences_o
 def test_the_first_runs_of_rounds_take_smaller_batches_unless_told() -> None:
     assert [recipe_for("longest", {}, gold).batch_size for gold in (10, 19, 20)] == [4, 4, 8]
     assert recipe_for("", {"batch_size": 16}, 10).batch_size == 16
+
+
+def test_recipes_on_less_gold_stand_beside_the_number_that_it_stays_below() -> None:
+    text = "longest with self-training"
+    assert on_less_gold(text, {}) == ((20, Recipe(batch_size=4)), (40, Recipe(setting="self_training")))
+    assert on_less_gold("longest", {"batch_size": 16}) == ()
+    assert on_less_gold("longest", {"seed": 3}) == ((20, Recipe(batch_size=4, seed=3)),)
 
 
 def test_the_first_runs_of_rounds_have_no_students_unless_a_gazetteer_teaches_them_or_the_recipe_says_so() -> None:

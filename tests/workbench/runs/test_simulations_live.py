@@ -34,6 +34,7 @@ from tests.support.training_store import ended, meanwhile, person, settings_for,
 from workbench import cli
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
+from workbench.campaigns.round_settings import recipe_for
 from workbench.data import snapshots
 from workbench.jobs import kind, queue
 from workbench.jobs.context import Claimed, JobContext
@@ -102,6 +103,18 @@ def test_strategy_with_self_training_is_played_beside_random_sentences_without(s
     found = simulations.newest_simulations(store, admin, campaign_id)
     name = "longest, 20% by chance, self-training"
     assert found is not None and {one.strategy for one in found.points} == {"random", name}
+
+
+def test_models_are_trained_as_those_of_rounds_on_so_much_gold(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id, text = campaign(store, admin, tmp_path), "longest with self-training"
+    job_id = simulations.start_simulations(store, admin, campaign_id, [text], seeds=(7,))
+    changes = {**small(tmp_path), "seed": 7}
+    for one, strategy in zip(told(store, job_id), ("random", text), strict=True):
+        for gold in one.options.at:
+            assert one.recipe_at(gold) == recipe_for(strategy, changes, gold), (strategy, gold)
+    assert [one.recipe_at(19).setting for one in told(store, job_id)] == ["direct", "direct"]
+    assert [one.recipe_at(20).setting for one in told(store, job_id)] == ["direct", "self_training"]
 
 
 def asked(store: Store, campaign_id: int) -> int:
