@@ -202,7 +202,8 @@ class Flair(Encoder):
         self.words, self.model.words, self.hidden_size = words, words.model, self.chosen.size
 
     def settings(self) -> dict[str, Any]:
-        return self.chosen.to_dict()
+        stated = self.chosen.to_dict()
+        return {**stated, "words": self.chosen.words.to_dict()} if self.chosen.words else stated
 
     def reading(self) -> str:
         words = self.words.reading() if self.words else ""

@@ -41,11 +41,20 @@ CNN_SIZE, CNN_WIDTH = 30, 3
 
 @dataclass(frozen=True, slots=True)
 class Settings(Record):
-    """What a body is built from: what reads characters, the vectors' size, and how many words have a fixed vector."""
+    """What a body is built from: what reads characters, the vectors' size, and how many words have a fixed vector.
+
+    By `case` a word that the file lacks is looked up in lower case (fold), or has no vector of it (exact).
+    """
 
     chars: Literal["none", "lstm", "cnn"] = "none"
     size: Annotated[int, Field(ge=2, le=MOST_VALUES)] = 100
     known: Annotated[int, Field(ge=0, le=MOST_WORDS)] = 0
+    case: Literal["fold", "exact"] = "fold"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; without `case` where words are folded, so that fingerprints are as before it existed."""
+        values = Record.to_dict(self)
+        return values if self.case == "exact" else {name: value for name, value in values.items() if name != "case"}
 
     @property
     def hidden_size(self) -> int:
@@ -122,8 +131,9 @@ class Words(Encoder):
     """Vectors of words; a word is one position of a window, and `max_length` counts words.
 
     Its name says what it is made of: `words:PART,PART…`. Parts are a text file of vectors or `glove`; `chars=lstm` or
-    `chars=cnn`; without a file `size=N`, the size of the random vectors. `rows` are the words of the file, whose row
-    in the table of vectors is their place, from 1; a word that is not among them is looked up in lower case.
+    `chars=cnn`; with a file `case=exact`, without one `size=N`, the size of the random vectors. `rows` are the words of
+    the file, whose row in the table of vectors is their place, from 1; a word that is not among them is looked up in
+    lower case, but not by `case=exact`.
     """
 
     kind: ClassVar[str] = WORDS
@@ -144,6 +154,8 @@ class Words(Encoder):
         options, source = _parts(given)
         if source and "size" in options:
             raise InvalidConfig("size is the size of random vectors; leave it out beside a file of vectors.")
+        if "case" in options and not source:
+            raise InvalidConfig("case says how words are looked up in a file of vectors; name one, or leave it out.")
         read = read_vectors(source) if source else None
         if read is not None:
             options |= {"size": read.vectors.shape[1], "known": len(read.words)}
@@ -174,7 +186,7 @@ class Words(Encoder):
 
     def _numbers(self, word: str) -> tuple[int, ...]:
         """Return a word's row, its hash, and its characters, of which 0 fills up."""
-        row = self.rows.get(word) or self.rows.get(word.lower(), 0)
+        row = self.rows.get(word) or (self.rows.get(word.lower(), 0) if self.chosen.case == "fold" else 0)
         kept = word if len(word) <= CHARACTERS else word[:CHARACTERS_OF_AN_END] + word[-CHARACTERS_OF_AN_END:]
         characters = [1 + ord(character) % (CHARACTER_BUCKETS - 1) for character in kept or " "]
         filled = characters + [0] * (CHARACTERS - len(characters))
@@ -201,14 +213,14 @@ def _parts(given: str) -> tuple[dict[str, Any], str]:
     source = ""
     for part in filter(None, (part.strip() for part in given.split(","))):
         name, sign, value = part.partition("=")
-        if sign and name in ("chars", "size") and name not in options:
+        if sign and name in ("chars", "size", "case") and name not in options:
             options[name] = int(value) if name == "size" and value.isascii() and value.isdecimal() else value
         elif not sign and not source:
             source = part
         else:
             raise InvalidConfig(
                 f"the part {part!r} is unknown, or there are two of its kind. After words: stand, separated by commas, "
-                "a text file of vectors or glove, chars=lstm or chars=cnn, and without a file size=N."
+                "a text file of vectors or glove, chars=lstm or chars=cnn, case=exact, and without a file size=N."
             )
     return options, source
 

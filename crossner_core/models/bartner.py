@@ -47,7 +47,8 @@ class Bartner(TokenTagger):
     and apart; of the others the best is taken. A token's probabilities are those at the steps that decided on it: of an
     entity's token, that of the entity's tokens together times those of the types; of another, that no entity began
     there when it was passed over. Of a corpus that annotates some types only, every other token counts as outside.
-    Without subwords an encoder's vectors stand for the embeddings, and G starts at random.
+    Their decoder begins with the opening subword, and its embeddings are dropped out too. Without subwords an encoder's
+    vectors stand for the embeddings, and G starts at random.
     """
 
     def __init__(self, encoder: Encoder, tags: Sequence[str], options: BartnerOptions) -> None:

@@ -42,9 +42,10 @@ class Coach(ReadsTypes, BilstmCrf):
     r = Σ_{t in span} BiLSTM(h_start … h_end)_t over the states h of the first BiLSTM; the rows of M are the vectors of
     the types' descriptions, of their names where there is none. Both losses are added, as a mean over tokens; in
     training the spans are the gold ones. Source: Liu et al. 2020 (Coach), sections 2.1 to 2.3, and its use in CrossNER
-    and LANER: both BiLSTMs 200 in each direction, two layers in the first, dropout 0.5, learning rate 1e-4, `joint`
-    with `upsample` 10, no template regularisation. With `template_weight` there is, with two wrong templates. Ours: one
-    sum of losses in place of a step for each, and templates and sentences learn from each other from the first step on;
+    and LANER: the first BiLSTM 256 in each direction, two layers, the other 200, the types' names (`type_texts`
+    titles), dropout 0.5, learning rate 1e-4, `joint` with `upsample` 10, no template regularisation. With
+    `template_weight` there is, with two wrong templates. Ours: dropout also before the head and before spans are read;
+    one sum of losses in place of a step for each, and templates and sentences learn from each other from the first on;
     W, as descriptions are read by the encoder, whose size r has not; and M may have a learned part (`type_rows`), zero
     at first and for a type that was never seen.
 

@@ -104,8 +104,9 @@ class MultiCell(Crf):
     is the token's type or O; 100 in each direction, dropout 0.5, both weights 1. Ours: AdamW in place of SGD at 0.015;
     one head for all corpora in place of one each, so that types of one name share cell and tags; initial values of the
     cells drawn apart; no second softmax over α. Batches of different corpora alternate there; here settings decide.
-    `words` and a transformer are read alike: x_t is the encoder's vector of a token, and the layer starts anew in each
-    window.
+    P, Q and v are one for all corpora, there one for each. `words` and a transformer are read alike, and both learn:
+    x_t is the encoder's vector of a token, and the layer starts anew in each window. The released code reads a frozen
+    BERT beside word vectors and characters.
     """
 
     options: MultiCellOptions

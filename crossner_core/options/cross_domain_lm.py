@@ -13,7 +13,8 @@ _ONLY = {"setting": ("cross_domain_lm",)}
 class CrossDomainLmOptions:
     """Weight and samples of the language model, and the sizes of the vectors that a BiLSTM is generated from.
 
-    Defaults are those of the released code. Source: Jia et al. 2019, section 3.
+    Defaults are those of the released code for labelled sentences alone; beside raw text its `lm_weight` is 0.5.
+    Source: Jia et al. 2019, section 3.
     """
 
     lm_weight: float = option(

@@ -72,8 +72,9 @@ def tag_mmd(
     """Return the sum over tags of weight × squared MMD between the tokens of that tag, a scalar.
 
     `first` (B, W, H) and `second` (B′, W′, H) are the vectors of tokens with the tags `first_tags` (B, W) and
-    `second_tags` (B′, W′); there are K `weights`, a tag each. Tags without tokens in either add nothing; of a
-    tag's tokens the first MOST_TOKENS count. Source: La-DTL (Wang et al. 2018), section 3; PDALN eq. 6.
+    `second_tags` (B′, W′); there are K `weights`, a tag each. Tags without tokens in either add nothing; of a tag's
+    tokens the first MOST_TOKENS count, which are of the shortest sentences where a batch is sorted. Source: La-DTL
+    (Wang et al. 2018), section 3; PDALN eq. 6.
     """
     total = first.new_zeros((), dtype=torch.float32)
     common = set(first_tags.unique().tolist()) & set(second_tags.unique().tolist()) - {IGNORED}

@@ -74,6 +74,8 @@ class Stage:
     """What the stage minimises instead of the model's own loss; created once the model exists."""
     annotated: tuple[frozenset[str], ...] | None = None
     """The types that each training sentence's corpus annotates, where these differ: of others it says nothing."""
+    mixed: int = 0
+    """So many sentences, the first ones, and the others each have their share of every batch; 0: as chance has it."""
     measure_first: bool = False
     """The stage's initial model counts too: it is kept if no epoch is better on dev."""
     keep_last: bool = False

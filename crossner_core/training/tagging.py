@@ -16,7 +16,7 @@ from crossner_core.encoders.base import Encoder
 from crossner_core.evaluation.scores import score_tags
 from crossner_core.models.base import TokenTagger, TypeTexts
 from crossner_core.tags import tags_from_spans
-from crossner_core.training.batches import shuffled_batches, tag_indices
+from crossner_core.training.batches import mixed_batches, shuffled_batches, tag_indices
 from crossner_core.training.engine import Evaluation, Plan, Progress, Task, TaskRun, Work
 from crossner_core.training.events import EpochRecord
 from crossner_core.training.machine import RunRandom, pick_device, use_bf16
@@ -91,9 +91,16 @@ class TaggerTask(Task):
             rng = np.random.default_rng([self.stage.seed, epoch])
             batches: list[list[int]] = []
             while self.lengths and len(batches) < self.recipe.min_epoch_steps:
-                batches.extend(shuffled_batches(self.lengths, self.stage.batch_size, rng))
+                batches.extend(self._batches_of_all(rng))
             self._batches = epoch, batches
         return self._batches[1]
+
+    def _batches_of_all(self, rng: np.random.Generator) -> list[list[int]]:
+        size, mixed = self.stage.batch_size, self.stage.mixed
+        if not mixed:
+            return shuffled_batches(self.lengths, size, rng)
+        first = sum(window.sentence < mixed for window in self.windows)
+        return mixed_batches(self.lengths, first, size, rng)
 
     def indices(self, step: int) -> list[int]:
         """Return the windows of a step, from 0."""

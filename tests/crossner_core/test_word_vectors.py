@@ -71,6 +71,17 @@ def test_a_word_has_the_vector_of_the_file_else_of_its_lower_case(file: Path) ->
     assert found.tolist() == [[4, 5, 6], [0.5, -1, 2], [1, 2, 3], [0, 0, 0]]
 
 
+def test_by_exact_case_a_word_has_no_vector_of_its_lower_case(tmp_path: Path, file: Path) -> None:
+    encoder, folded = loaded(f"words:{file},case=exact"), loaded(f"words:{file}")
+    assert rows_of(encoder, ["Oslo", "THE", "OSLO", "the"]).tolist() == [[4, 5, 6], [0] * 3, [0] * 3, [0.5, -1, 2]]
+    assert encoder.fingerprint != folded.fingerprint and "case" not in folded.settings()
+    encoder.save(tmp_path / "exact")
+    again = load_encoder("exact", tmp_path)
+    assert again.fingerprint == encoder.fingerprint and again.pieces([["THE"]]) == encoder.pieces([["THE"]])
+    with pytest.raises(EncoderUnavailable, match="case is 'upper'"):
+        load_encoder(f"words:{file},case=upper")
+
+
 def test_a_header_and_repeated_words_are_read_as_word2vec_and_fasttext_write_them(tmp_path: Path) -> None:
     path = tmp_path / "w2v.txt"
     path.write_text("3 2\nthe 1 2 \nthe 3 4 \r\n\nZürich 5 6\n", encoding="utf-8")
@@ -107,6 +118,7 @@ def test_a_damaged_file_is_refused_with_its_line(tmp_path: Path, text: bytes, re
         ("words:known=5", "the part 'known=5' is unknown"),
         ("words:size=8,size=9", "the part 'size=9' is unknown, or there are two"),
         ("words:glove,size=9", "size is the size of random vectors"),
+        ("words:size=9,case=exact", "case says how words are looked up"),
     ],
 )
 def test_a_name_that_says_nothing_known_is_refused(name: str, reason: str) -> None:

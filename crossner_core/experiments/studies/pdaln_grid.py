@@ -35,7 +35,8 @@ SUPERVISIONS = {"semi-supervised": "pdaln", "unsupervised": "pdaln_unsupervised"
 _CRF, _TRAINED_ON, _CONTRAST = "CRF", "CRF trained on", "contrast alone"
 _PAPER = "the paper's recipe"
 _CONTRAST_ALONE = {**NO_TERMS, "pdaln_use_contrastive": True}
-# Source: PDALN section 5.3, and eq. 4 for the estimator. The text has no warm-up, and one rate for all layers.
+# Source: PDALN section 5.3, and eq. 4 for the estimator. The text has no warm-up, and one rate for all layers and
+# stages.
 PAPER_RECIPE: dict[str, Any] = {
     "learning_rate": 5e-5,
     "head_learning_rate": 5e-5,
@@ -44,6 +45,8 @@ PAPER_RECIPE: dict[str, Any] = {
     "max_length": 128,
     "pdaln_batch_size": 32,
     "pdaln_estimator": "biased",
+    "pdaln_round_rate": 1.0,
+    "transition_rate_scale": 1.0,
 }
 # Every round stands, so that one training shows what it leaves with and without a choice on dev.
 _STANDS = {"pdaln_keep": "last"}
@@ -193,8 +196,8 @@ def _notes(config: PdalnGridConfig, inputs: Inputs) -> list[str]:
         f"best on dev counts: base stage or a round. '{_TRAINED_ON}' trains the CRF in as many rounds, steps and "
         f"sentences as PDALN, without its terms and with no entity exchanged. Chosen with seeds "
         f"{', '.join(map(str, config.choice_seeds))}.",
-        f"By {_PAPER}: batches of 32, one rate of 5e-05 that decays linearly, 128 subwords, biased MMD, and as many "
-        "epochs; its weights are not printed and are ours.",
+        f"By {_PAPER}: batches of 32, one rate of 5e-05 that decays linearly in each stage, 128 subwords, biased "
+        "MMD, and as many epochs; its weights are not printed and are ours.",
     ]
     for group in groups(config):
         best = chosen_on_dev(config, group, inputs)

@@ -25,6 +25,7 @@ def test_baselines_are_trained_as_in_the_papers() -> None:
     cells = CHOSEN.cells(CHOSEN.config(corpora=("music",), seeds=(5,)))
     assert [(cell.recipe.architecture, cell.recipe.encoder) for cell in cells] == [
         ("bilstm_crf", "words:glove"),
+        ("bilstm_crf", "words:glove,case=exact"),
         ("bilstm_crf", "words:glove,chars=cnn"),
         ("coach", "words:glove"),
         ("coach", "words:glove,chars=cnn"),
@@ -34,14 +35,14 @@ def test_baselines_are_trained_as_in_the_papers() -> None:
         ("multi_cell", "minilm"),
     ]
     assert {cell.recipe.upsample for cell in cells} == {10}
-    assert [cell.recipe.dropout for cell in cells] == [*[0.5] * 6, 0.3, 0.5]
-    assert [cell.recipe.setting for cell in cells] == [*["joint"] * 4, "cross_domain_lm", *["joint"] * 3]
-    bilstm, _, coach, _, jia, *_ = (cell.recipe for cell in cells)
+    assert [cell.recipe.dropout for cell in cells] == [*[0.5] * 7, 0.3, 0.5]
+    assert [cell.recipe.setting for cell in cells] == [*["joint"] * 5, "cross_domain_lm", *["joint"] * 3]
+    bilstm, _, _, coach, _, jia, *_ = (cell.recipe for cell in cells)
     assert (bilstm.lstm_size, bilstm.lstm_layers, bilstm.source_head_learning_rate) == (256, 2, 1e-3)
-    assert (coach.lstm_size, coach.span_size, coach.lstm_layers, coach.type_rows) == (200, 200, 2, False)
-    assert coach.source_head_learning_rate == 1e-3
+    assert (coach.lstm_size, coach.span_size, coach.lstm_layers, coach.type_rows) == (256, 200, 2, False)
+    assert (coach.source_head_learning_rate, coach.transition_rate_scale, coach.type_texts) == (1e-3, 1.0, "titles")
     assert {cell.recipe.source_epochs for cell in cells} == {10}
-    assert (jia.lstm_size, jia.lstm_layers, jia.source_batch_size, jia.lm_weight) == (200, 1, 30, 1.0)
+    assert (jia.lstm_size, jia.lstm_layers, jia.source_batch_size, jia.lm_weight) == (100, 1, 30, 1.0)
     changed = CHOSEN.config(corpora=("music",), seeds=(5,), recipe={"dropout": 0.3, "source_epochs": 4})
     assert {(cell.recipe.dropout, cell.recipe.source_epochs) for cell in CHOSEN.cells(changed)} == {(0.3, 4)}
     with pytest.raises(InvalidConfig, match="recipe sets setting"):

@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from crossner_core.encoders.windows import Batch
-from crossner_core.encoders.words import Words
+from crossner_core.encoders.words import BUCKETS, Words
 from crossner_core.errors import InvalidConfig
 from crossner_core.models.bilstm_crf import BilstmCrf, run_lstm
 from crossner_core.models.crf import path_loss
 from crossner_core.training.checkpoint import read_folder
 from crossner_core.training.data import SourceCorpus, TrainingData
-from crossner_core.training.engine import TaskRun
+from crossner_core.training.engine import TaskRun, make_optimizer
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import load_tagger
 from crossner_core.training.settings.registry import setting
@@ -27,7 +28,7 @@ from crossner_core.training.settings.two_crfs.cross_domain_lm import (
     TARGET,
     WORDS_AHEAD,
     CrossDomainLmObjective,
-    ranks_of_words,
+    numbers_of_words,
 )
 from crossner_core.training.settings.two_crfs.generated import Generator
 from crossner_core.training.settings.two_crfs.objective import rows_of
@@ -162,7 +163,7 @@ def test_cross_domain_lm_loss_is_two_crfs_and_two_language_models_by_hand() -> N
         reader, bits = lstm_of(run, domain, WORDS_AHEAD), 0.0
         for place, row in enumerate(rows):
             sentence = run.task.stage.train[run.task.windows[windows[row]].sentence].sentence
-            ids = [int(objective.ranks[piece[1]]) for (piece,) in words().pieces([sentence.words])[0]]
+            ids = objective.words.of(part)[place, : len(sentence.words)].tolist()
             assert len(ids) == int(part.mask[place].sum())
             with torch.no_grad():
                 states = reader(vectors[place : place + 1, : len(ids)])[0][0]
@@ -177,9 +178,48 @@ def test_cross_domain_lm_loss_is_two_crfs_and_two_language_models_by_hand() -> N
 
 def test_cross_domain_lm_words_are_numbered_by_how_often_they_occur() -> None:
     texts = [labelled(text.split(), []).sentence for text in ("b a a", "c b a", "d")]
-    ranks, count = ranks_of_words(words(), texts)
-    numbers = {word: int(ranks[words().pieces([[word]])[0][0][0][1]]) for word in "abcd"}
-    assert count == 4 and (numbers["a"], numbers["b"]) == (0, 1) and {numbers["c"], numbers["d"]} == {2, 3}
+    known = numbers_of_words(words(), texts)
+    batch = words().collate(words().windows(texts))
+    numbers = dict(zip("baacbad", known.of(batch)[batch.mask].tolist(), strict=True))
+    assert len(known.ranks) == 4 and (numbers["a"], numbers["b"]) == (0, 1) and {numbers["c"], numbers["d"]} == {2, 3}
+
+
+def test_cross_domain_lm_words_of_one_hash_are_two_where_the_vectors_know_them() -> None:
+    taken: dict[int, str] = {}
+    for number in range(10_000):  # until two of them collide
+        word = f"w{number}"
+        if (other := taken.setdefault(crc32(word.encode()) % BUCKETS, word)) != word:
+            break
+    encoder = words()
+    texts = [labelled([word, other, word], []).sentence]
+    assert len(numbers_of_words(encoder, texts).ranks) == 1
+    encoder.rows = {word: 1, other: 2}
+    assert numbers_of_words(encoder, texts).of(encoder.collate(encoder.windows(texts))).tolist() == [[0, 1, 0]]
+
+
+def test_cross_domain_lm_a_step_moves_generated_weights_as_far_as_their_own_rate() -> None:
+    run = stage_run(lm_domain_size=8, lm_task_size=8, head_learning_rate=1e-3, source_head_learning_rate=1e-3)
+    generator, model = objective_of(run).generator, run.model
+    optimizer = make_optimizer(model, learning_rate=1e-3, head_learning_rate=1e-3, weight_decay=0.0, layer_decay=1.0)
+    with torch.no_grad():
+        before = generator()
+    source, target = both(run)
+    loss_of(run, source + target).backward()
+    for name in ("domains", "tasks"):
+        getattr(generator, name).grad = None
+    optimizer.step()
+    with torch.no_grad():
+        moved = (generator()[TARGET, TAGGING] - before[TARGET, TAGGING]).abs()
+    assert moved[moved > 0].median().item() == pytest.approx(1e-3, rel=0.7)
+
+
+def test_two_domains_are_in_every_batch() -> None:
+    run = stage_run(tiny_data(24, source=True), source_batch_size=4)
+    targets, task = objective_of(run).targets, run.task
+    for epoch in range(3):
+        for batch in task.epoch_batches(epoch):
+            domains = {task.windows[index].sentence < targets for index in batch}
+            assert domains == {True, False}
 
 
 def test_cross_domain_lm_of_the_source_changes_the_targets_tagger() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from crossner_core.encoders.windows import IGNORED, Batch, cut
 from crossner_core.models.base import Decoded, TokenTagger
 from crossner_core.schema import sentence_from_words
-from crossner_core.training.batches import ordered_batches, shuffled_batches
+from crossner_core.training.batches import mixed_batches, ordered_batches, shuffled_batches
 from crossner_core.training.predictor import Predictor
 from tests.support.training_builders import tiny_encoder
 
@@ -112,6 +112,19 @@ def test_batches_buckets_spare_padding() -> None:
     batches = shuffled_batches(lengths, 16, np.random.default_rng(0))
     padded = sum(len(batch) * max(lengths[at] for at in batch) for batch in batches)
     assert padded < 1.35 * sum(lengths)
+
+
+@pytest.mark.parametrize(("first", "others", "size"), [(100, 1400, 30), (3, 40, 8), (50, 0, 16), (500, 500, 32)])
+def test_batches_mixed_hold_both_kinds_wherever_there_are_enough(first: int, others: int, size: int) -> None:
+    rng = np.random.default_rng(1)
+    lengths = [*rng.integers(30, 60, first).tolist(), *rng.integers(3, 30, others).tolist()]
+    batches = mixed_batches(lengths, first, size, np.random.default_rng([5, 0]))
+    assert sorted(at for batch in batches for at in batch) == list(range(first + others))
+    assert max(map(len, batches)) <= size + 1 and len(batches) == -(-(first + others) // size)
+    of_first = [sum(at < first for at in batch) for batch in batches]
+    assert max(of_first) - min(of_first) <= 1
+    assert batches == mixed_batches(lengths, first, size, np.random.default_rng([5, 0]))
+    assert batches != mixed_batches(lengths, first, size, np.random.default_rng([5, 1]))
 
 
 def test_batches_ordered_longest_first() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,13 +32,15 @@ class CrossDomainLmObjective(TwoCrfObjective):
     """L = Σ_d (L_tags + λ L_lm), where the BiLSTM of a domain and a task has the weights W ⊗ I_domain ⊗ I_task.
 
     L_lm is half of Σ_t −log p(w_{t+1} | h→_t) − log p(w_{t−1} | h←_t), a mean over sentences: the labelled ones of the
-    batch, and half a batch of the target's unlabelled ones if there are any. (λ/2) ‖Θ‖² is the recipe's weight decay.
-    The tagger's own BiLSTM is not trained: after each step it gets the weights generated for the target's tags, so
-    that the saved tagger is a plain BiLSTM-CRF.
+    batch, and half a batch of the target's unlabelled ones if there are any. (λ/2) ‖Θ‖² is the recipe's weight decay,
+    of which W has none. The tagger's own BiLSTM is not trained: after each step it gets the weights generated for the
+    target's tags, so that the saved tagger is a plain BiLSTM-CRF.
 
-    One output layer serves both directions and domains; a word is what the encoder's hash makes of it (2^16 values), so
-    some words count as the same. Departures: AdamW instead of SGD; both domains count alike, where the released code
-    counts the target's tags twice; sentences have no boundary words.
+    One output layer serves both directions and domains; words are the same where the encoder's row and hash are.
+    Departures: AdamW instead of SGD, W at a rate that moves the BiLSTMs as their own weights would move; both domains
+    count alike, where the released code counts the target's tags twice; sentences have no boundary words; rare words
+    are words of their own. The paper's language models also read raw text of both domains; here it is the target's
+    unlabelled sentences.
     Source: Jia et al. 2019, "Cross-Domain NER using Cross-Domain Language Modeling", ACL, section 3.
     """
 
@@ -54,12 +58,14 @@ class CrossDomainLmObjective(TwoCrfObjective):
         self.encoder = encoder
         self.generator = Generator(model.lstm, 2, 2, recipe.lm_domain_size, recipe.lm_task_size)
         self.parts["generator"] = self.generator
+        scale = {"objective_parts.generator.meta": self.generator.rate_scale}
+        model.rate_scales = model.rate_scales | scale
         model.lstm.requires_grad_(False)
         self.output: SampledSoftmax | None = None
         self.bare = encoder.windows(bare) if recipe.lm_weight else []
         if recipe.lm_weight:
-            self.ranks, count = ranks_of_words(encoder, [*texts, *bare])
-            self.output = SampledSoftmax(count, model.lstm.hidden_size, recipe.lm_samples)
+            self.words = numbers_of_words(encoder, [*texts, *bare])
+            self.output = SampledSoftmax(len(self.words.ranks), model.lstm.hidden_size, recipe.lm_samples)
             self.parts["output"] = self.output
         self.weights, self.step = torch.empty(0), 0  # (domains, tasks, P), of the current step
         self.parts.to(model.start.device)
@@ -110,21 +116,39 @@ class CrossDomainLmObjective(TwoCrfObjective):
     def _words_ahead(self, model: Crf, batch: Batch, domain: int, drawn: Tensor | None) -> Tensor:
         """Return the summed loss of a batch's words given those before and those after them, halved, a scalar."""
         assert self.output is not None
-        forward, backward = self._states(model, batch, domain, WORDS_AHEAD).chunk(2, -1)  # (B, W, H) each
-        words = self.ranks.to(batch.mask.device)[batch.input_ids[..., 1].gather(1, batch.positions)]  # (B, W)
+        states = model.dropout(self._states(model, batch, domain, WORDS_AHEAD))
+        forward, backward = states.chunk(2, -1)  # (B, W, H) each
+        words = self.words.of(batch)  # (B, W)
         pairs = batch.mask[:, 1:]  # (B, W - 1) True where a token has one before it
         ahead = self.output(forward[:, :-1][pairs], words[:, 1:][pairs], drawn)
         behind = self.output(backward[:, 1:][pairs], words[:, :-1][pairs], drawn)
         return (ahead.sum() + behind.sum()) / 2
 
 
-def ranks_of_words(encoder: Encoder, texts: Sequence[Sentence]) -> tuple[Tensor, int]:
-    """Return by hash the rank (2^16,) of the words of texts, by how often they occur from 0, and how many there are."""
+@dataclass(frozen=True, slots=True)
+class WordNumbers:
+    """The words of texts, by what the encoder tells apart (V,) in rising order, and the number of each (V,)."""
+
+    keys: Tensor
+    ranks: Tensor
+
+    def of(self, batch: Batch) -> Tensor:
+        """Return the numbers (B, W) of a batch's words, all of which are in the texts."""
+        keys = _key(batch.input_ids[..., 0], batch.input_ids[..., 1]).gather(1, batch.positions)  # (B, W)
+        places = torch.searchsorted(self.keys.to(keys.device), keys).clamp(max=len(self.keys) - 1)
+        return self.ranks.to(keys.device)[places]
+
+
+def numbers_of_words(encoder: Encoder, texts: Sequence[Sentence]) -> WordNumbers:
+    """Return the numbers of the words of texts, by how often they occur from 0."""
     counts = Counter(word for sentence in texts for word in sentence.words)
-    hashes: Counter[int] = Counter()
+    keys: Counter[int] = Counter()
     for word, (piece,) in zip(counts, encoder.pieces([list(counts)])[0], strict=True):
-        hashes[piece[1]] += counts[word]
-    ordered = sorted(hashes, key=lambda value: (-hashes[value], value))
-    ranks = torch.zeros(BUCKETS, dtype=torch.long)
-    ranks[torch.tensor(ordered, dtype=torch.long)] = torch.arange(len(ordered))
-    return ranks, len(ordered)
+        keys[_key(*piece[:2])] += counts[word]
+    ranks = {key: rank for rank, key in enumerate(sorted(keys, key=lambda key: (-keys[key], key)))}
+    return WordNumbers(torch.tensor(sorted(ranks)), torch.tensor([ranks[key] for key in sorted(ranks)]))
+
+
+def _key(row: Any, hashed: Any) -> Any:
+    """Return what tells words apart: their row among the vectors, and their hash."""
+    return row * BUCKETS + hashed

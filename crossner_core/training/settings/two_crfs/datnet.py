@@ -71,7 +71,8 @@ class DatnetObjective(TwoCrfObjective):
     The discriminator reads what both domains share: with a private BiLSTM for each domain (DATNet-P) the other BiLSTM's
     states, else all that the CRFs read (DATNet-F). x are a sentence's inputs: subword embeddings, or word vectors with
     what is read of their characters. Departures: inputs are not normalised; instead ε counts in their standard
-    deviations, over the batch, which is the same noise. Both domains are in each batch; the released code alternates.
+    deviations, over the batch, which is the same noise. Both domains are in each batch; the released code alternates,
+    takes g from the tags' loss alone, for words and characters apart, and counts the discriminator in ℓ(x) only.
     Source: Zhou et al. 2019, "Dual Adversarial Neural Transfer for Low-Resource Named Entity Recognition", ACL,
     section 3.
     """

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 class Generator(nn.Module):
     """θ = W ⊗ I_domain ⊗ I_task: θ_p = Σ_d Σ_t W[p, d, t] I_domain[d] I_task[t] for each of P weights of an LSTM.
 
-    W is initialised as the LSTM's own weights are, the vectors so that θ then has the same variance.
+    W is initialised as the LSTM's own weights are, the vectors so that θ then has the same variance. By `rate_scale`
+    times a rate for W, θ moves in a step of Adam as an LSTM's own weights would at that rate.
     Source: Jia et al. 2019, section 3.3.
     """
 
@@ -24,6 +25,8 @@ class Generator(nn.Module):
         self.domains = nn.Parameter(torch.empty(domains, domain_size))
         self.tasks = nn.Parameter(torch.empty(tasks, task_size))
         nn.init.uniform_(self.meta, -bound, bound)
+        # 1 / 𝔼 Σ_d,t |I_domain[d] I_task[t]| of the values below: θ moves so much farther than W in a step of Adam.
+        self.rate_scale = 1 / (0.75 * (domain_size * task_size) ** 0.5)
         for vectors in (self.domains, self.tasks):
             spread = (3 / vectors.shape[1]) ** 0.5
             nn.init.uniform_(vectors, -spread, spread)

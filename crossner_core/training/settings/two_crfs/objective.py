@@ -43,8 +43,9 @@ class TwoCrfObjective:
     """Base of the objectives: L_s + L_t + `terms`, over the mean number of tokens of the batch's sentences.
 
     The model's CRF is the target's; the source's is in `parts`. The papers' losses are means over sentences; dividing
-    their sum by the sentences' length keeps it near that of other settings, and the weights in proportion. A domain
-    without a window in the batch adds nothing. `targets` of the stage's sentences, the first ones, are the target's.
+    their sum by the sentences' length keeps it near that of other settings, and the weights in proportion. Every batch
+    has its share of both domains, where the papers draw a batch of each; a domain that is too small for that adds
+    nothing where it is missing. `targets` of the stage's sentences, the first ones, are the target's.
     """
 
     def __init__(self, recipe: Recipe, targets: int, model: TokenTagger) -> None:

@@ -106,10 +106,13 @@ def cross_domain_lm(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
 
 
 def _both(recipe: Recipe, data: TrainingData) -> Stage:
-    """Return the stage of `joint`, in which each domain's CRF knows only the types that its own corpus annotates."""
+    """Return the stage of `joint` with both domains in every batch.
+
+    Each domain's CRF knows only the types that its own corpus annotates.
+    """
     (stage,) = joint(recipe, data)
-    own = (frozenset(data.types),) * _target_sentences(recipe, data)
-    return replace(stage, annotated=own + data.source_annotated)
+    count = _target_sentences(recipe, data)
+    return replace(stage, annotated=(frozenset(data.types),) * count + data.source_annotated, mixed=count)
 
 
 def _target_sentences(recipe: Recipe, data: TrainingData) -> int:
