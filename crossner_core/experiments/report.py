@@ -66,7 +66,8 @@ def study_section(result: StudyResult, command: Sequence[str]) -> str:
         lines += ["", f"**{table.title}**", "", table.to_markdown(), "", table.note]
     lines += ["", *(f"- {note}" for note in result.notes)]
     if result.missing:
-        lines += ["", f"**Incomplete**: {len(result.missing)} cells have no result.", ""]
+        few = len(result.missing) == 1
+        lines += ["", f"**Incomplete**: {'1 cell has' if few else f'{len(result.missing)} cells have'} no result.", ""]
         lines += [f"- {missing}" for missing in result.missing_rows]
     return "\n".join(lines)
 

@@ -64,9 +64,9 @@ def recipe_for(text: str, changes: Mapping[str, Any], gold: int = STUDENTS_FROM)
 
 def on_less_gold(text: str, changes: Mapping[str, Any]) -> tuple[tuple[int, Recipe], ...]:
     """Return the recipes of runs on less gold than later ones have, each with the number that it stays below."""
-    at = [(below, recipe_for(text, changes, below - 1)) for below in (FIRST_BELOW, STUDENTS_FROM)]
-    later = [*(recipe for _, recipe in at[1:]), recipe_for(text, changes)]
-    return tuple(pair for pair, then in zip(at, later, strict=True) if pair[1] != then)
+    less = [(below, recipe_for(text, changes, below - 1)) for below in (FIRST_BELOW, STUDENTS_FROM)]
+    later = [*(recipe for _, recipe in less[1:]), recipe_for(text, changes)]
+    return tuple(pair for pair, then in zip(less, later, strict=True) if pair[1] != then)
 
 
 def on_more_gold(text: str, changes: Mapping[str, Any], recipe: Mapping[str, Any], gold: int) -> Mapping[str, Any]:

@@ -89,10 +89,9 @@ class Claim:
     @property
     def decoding(self) -> str:
         """How tags are chosen on both sides, or on either."""
-        ways = dict.fromkeys(
-            "IOB2" if side.get("constrained", True) else "argmax" for side in (self.changes, self.other)
-        )
-        return " − ".join(ways)
+        free = ["best path" if side.get("architecture") == "crf" else "argmax" for side in (self.changes, self.other)]
+        held = [side.get("constrained", True) for side in (self.changes, self.other)]
+        return " − ".join(dict.fromkeys("IOB2" if on else way for on, way in zip(held, free, strict=True)))
 
 
 _FREELY = "neither held to IOB2"
@@ -283,12 +282,15 @@ def build(config: DifferencesConfig, inputs: Inputs) -> Made:
         "Differences of test F1 on the same encoder, averaged over the corpora seed by seed: mean ± sample deviation "
         "over the seeds, and the 95 % interval of the mean (Student's t). In square brackets the published difference, "
         "of BERT-base and of means over the same corpora. Reached: yes or no where the interval lies above or below "
-        "it, else undecided. Decoding: the best path held to IOB2, or each token's likeliest tag (argmax), as in the "
-        f"papers. Everything was chosen on dev: {_chosen(config.recipe_of())}."
+        "it, else undecided. Decoding: the best path held to IOB2; or, as in the papers, each token's likeliest tag "
+        f"(argmax), of a CRF its best path. Recipes were chosen on dev: "
+        f"{_chosen(config.recipe_of()) if not config.rows else 'those of single rows stand above'}."
     )
+    if not config.own_source:
+        note += " All seeds start from one source checkpoint: the interval covers the target stage alone."
     asked = claims(config)
     left_out = [claim.label for claim in CLAIMS if claim not in asked]
-    notes = _overridden(config) + ((f"Not tried: {', '.join(left_out)}.",) if left_out else ())
+    notes = _overridden(config) + ((f"Not in this section: {'; '.join(left_out)}.",) if left_out else ())
     if any(claim.id == "transfer-released" for claim in asked):
         notes += (_AS_RELEASED,)
     notes += tuple(

@@ -86,14 +86,31 @@ def _rows_of(config: PdalnConfig, encoder_label: str, encoder: str) -> list[Row]
         )
         for term, name in _TERMS.items()
     ]
+    # The table prints the best of five runs for them, and for PDALN the best and the mean.
+    best = published_f1("PDALN", "semi-supervised")
+    taught = [
+        row(
+            f"PDALN w/ {name}",
+            "pdaln",
+            {"pdaln_student": id},
+            system,
+            against=(_FULL,),
+            published_gains={
+                corpus: f1 - best[corpus] for corpus, f1 in published_f1(system, "semi-supervised").items()
+            }
+            if comparable
+            else {},
+        )
+        for name, id, system in students
+    ]
     return [
         row("CRF, joint with the whole source", "joint", {}),
         row(_PLAIN, "pdaln", NO_TERMS, "BERT + CRF"),
-        row(_FULL, "pdaln", {}, "PDALN", against=(_PLAIN, "CRF, joint with the whole source")),
-        *(row(f"PDALN w/ {name}", "pdaln", {"pdaln_student": id}, s, against=(_FULL,)) for name, id, s in students),
+        row(_FULL, "pdaln", {}, "PDALN (mean)", against=(_PLAIN, "CRF, joint with the whole source")),
+        *taught,
         *without,
         row(_BARE_PLAIN, "pdaln_unsupervised", NO_TERMS, "BERT + CRF"),
-        row(_BARE, "pdaln_unsupervised", {}, "PDALN", against=(_BARE_PLAIN,)),
+        row(_BARE, "pdaln_unsupervised", {}, "PDALN (mean)", against=(_BARE_PLAIN,)),
         row(_ALL, "pdaln", NO_TERMS, size=None, against=(_PLAIN,)),
     ]
 
@@ -105,7 +122,7 @@ def _dropped(term: str) -> dict[str, float]:
 def _notes(config: PdalnConfig) -> list[str]:
     return [
         f"{config.target_sentences} labelled target sentences ({config.order} order); the published figures of PDALN "
-        "are the best of five runs, ours the mean.",
+        "are means of five runs, like ours, those of its variants the best of five.",
     ]
 
 

@@ -39,8 +39,8 @@ NOTE = (
     "Entity F1 in percent on the whole test set, mean ± sample deviation over the seeds. Area: mean F1 under the "
     "curve, on straight lines between its points, over the range of sentences that all strategies of the corpus cover, "
     "which stands beside it; – where a strategy has too few points. To F1 of n random: how many sentences the mean "
-    "curve needs, on such lines, for the mean F1 that n random sentences give; – where it never gets there. Seconds "
-    "are annotators' active time, simulated."
+    "curve needs, on such lines, for the mean F1 that n random sentences give; – where it never gets there, "
+    "or no random ones were simulated. Seconds are annotators' active time, simulated."
 )
 Runs = Mapping[str, Sequence[RoundPoint]]
 """The points of each strategy on one corpus, all seeds."""

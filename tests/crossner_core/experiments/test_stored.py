@@ -33,7 +33,7 @@ def test_summary_has_each_claim_once() -> None:
 def test_papers_page_has_each_published_row() -> None:
     text, made = PAPERS.read_text(encoding="utf-8"), side_by_side(stored_studies())
     assert f"<!-- begin papers -->\n{made}\n<!-- end papers -->" in text, "run python -m docs.stored_studies"
-    for _, source in PAPER_TABLES:
+    for _, source, _ in PAPER_TABLES:
         for table in printed(source):
             for system, setting, *_ in table.rows:
                 assert f"| {system} | {setting} | " in made

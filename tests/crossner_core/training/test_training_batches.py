@@ -119,9 +119,9 @@ def test_batches_mixed_hold_both_kinds_wherever_there_are_enough(first: int, oth
     rng = np.random.default_rng(1)
     lengths = [*rng.integers(30, 60, first).tolist(), *rng.integers(3, 30, others).tolist()]
     batches = mixed_batches(lengths, first, size, np.random.default_rng([5, 0]))
-    assert sorted(at for batch in batches for at in batch) == list(range(first + others))
+    assert sorted(index for batch in batches for index in batch) == list(range(first + others))
     assert max(map(len, batches)) <= size + 1 and len(batches) == -(-(first + others) // size)
-    of_first = [sum(at < first for at in batch) for batch in batches]
+    of_first = [sum(index < first for index in batch) for batch in batches]
     assert max(of_first) - min(of_first) <= 1
     assert batches == mixed_batches(lengths, first, size, np.random.default_rng([5, 0]))
     assert batches != mixed_batches(lengths, first, size, np.random.default_rng([5, 1]))
