@@ -64,7 +64,7 @@ class CrossDomainLmObjective(TwoCrfObjective):
         self.output: SampledSoftmax | None = None
         self.bare = encoder.windows(bare) if recipe.lm_weight else []
         if recipe.lm_weight:
-            self.words = numbers_of_words(encoder, [*texts, *bare])
+            self.words = numbers_of_words(encoder, [*texts, *bare]).to(model.start.device)
             self.output = SampledSoftmax(len(self.words.ranks), model.lstm.hidden_size, recipe.lm_samples)
             self.parts["output"] = self.output
         self.weights, self.step = torch.empty(0), 0  # (domains, tasks, P), of the current step
@@ -135,8 +135,11 @@ class WordNumbers:
     def of(self, batch: Batch) -> Tensor:
         """Return the numbers (B, W) of a batch's words, all of which are in the texts."""
         keys = _key(batch.input_ids[..., 0], batch.input_ids[..., 1]).gather(1, batch.positions)  # (B, W)
-        places = torch.searchsorted(self.keys.to(keys.device), keys).clamp(max=len(self.keys) - 1)
-        return self.ranks.to(keys.device)[places]
+        return self.ranks[torch.searchsorted(self.keys, keys).clamp(max=len(self.keys) - 1)]
+
+    def to(self, device: torch.device) -> WordNumbers:
+        """Return the same on a device."""
+        return WordNumbers(self.keys.to(device), self.ranks.to(device))
 
 
 def numbers_of_words(encoder: Encoder, texts: Sequence[Sentence]) -> WordNumbers:
