@@ -133,7 +133,7 @@ class Simulation:
         parts += (
             [[asdict(annotator) for annotator in self.others]] if self.others else []
         )  # one annotator's key is as before
-        parts += [[[below, _counted(recipe)] for below, recipe in self.below]] if self.below else []
+        parts += [[[below, _counted(self.recipe_at(below - 1))] for below, _ in self.below]] if self.below else []
         parts += [gazetteer_hash] if gazetteer_hash and self.asks_gazetteer else []
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 

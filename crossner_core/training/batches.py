@@ -35,19 +35,18 @@ def shuffled_batches(lengths: Sequence[int], batch_size: int, rng: np.random.Gen
 
 
 def mixed_batches(lengths: Sequence[int], first: int, batch_size: int, rng: np.random.Generator) -> list[list[int]]:
-    """Return batches like `shuffled_batches`, but the `first` indices and the others each have their share in all.
-
-    In a chunk a batch's shares differ from another's by one at most, so that it may have one index too many.
-    """
+    """Return batches like `shuffled_batches`, but the `first` indices and the others each have their share in all."""
     count = -(-len(lengths) // batch_size)
     blurred = np.asarray(lengths) * (1.0 + BLUR * rng.random(len(lengths)))
     orders = [rng.permutation(first), first + rng.permutation(len(lengths) - first)]
     batches: list[list[int]] = []
     for start, stop in pairwise([*range(0, count, CHUNK), count]):
         chunks = [order[len(order) * start // count : len(order) * stop // count] for order in orders]
-        sorted_ = [chunk[np.argsort(blurred[chunk], kind="stable")] for chunk in chunks]
-        shares = [np.array_split(chunk, stop - start) for chunk in sorted_]
-        batches.extend(np.concatenate(pair).tolist() for pair in zip(*shares, strict=True))
+        mine, others = (chunk[np.argsort(blurred[chunk], kind="stable")] for chunk in chunks)
+        # What is over of the first ones goes into the first batches, of the others into the last.
+        parts = np.array_split(mine, stop - start)
+        more = [part[::-1] for part in reversed(np.array_split(others[::-1], stop - start))]
+        batches.extend(np.concatenate(pair).tolist() for pair in zip(parts, more, strict=True))
     return [batches[index] for index in rng.permutation(len(batches))]
 
 

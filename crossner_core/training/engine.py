@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
+from crossner_core.errors import CheckpointError
 from crossner_core.evaluation.scores import Scores
 from crossner_core.training.checkpoint import on_cpu, optimizer_tensors, prefixed, restore_optimizer, within
 from crossner_core.training.machine import RunRandom, deterministic
@@ -464,7 +465,10 @@ class TaskRun(Generic[T]):
         """Restore what `meta` and `tensors` returned; raise CheckpointError if it does not fit."""
         self.progress = self.task.restored(meta["progress"])
         self.best_scores = Scores.from_dict(meta["best_scores"]) if meta.get("best_scores") else None
-        self.model.load_state_dict(within("model", tensors))
+        try:
+            self.model.load_state_dict(within("model", tensors))
+        except RuntimeError as error:
+            raise CheckpointError(f"The saved weights do not fit this model: {error}. Start afresh.") from error
         self.random.state = within("random", tensors)
         restore_optimizer(self.optimizer, self.names, within("optimizer", tensors))
         self.task.load_state(within("objective", tensors))

@@ -287,7 +287,7 @@ def build(config: DifferencesConfig, inputs: Inputs) -> Made:
         f"{_chosen(config.recipe_of()) if not config.rows else 'those of single rows stand above'}."
     )
     if not config.own_source:
-        note += " All seeds start from one source checkpoint: the interval covers the target stage alone."
+        note += " Where there is a source stage, all seeds start from one checkpoint of it: the interval leaves it out."
     asked = claims(config)
     left_out = [claim.label for claim in CLAIMS if claim not in asked]
     notes = _overridden(config) + ((f"Not in this section: {'; '.join(left_out)}.",) if left_out else ())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from crossner_core.encoders.names import WORDS
@@ -19,10 +18,10 @@ _ROWS: tuple[tuple[str, str, str, dict[str, Any], str, str], ...] = (
     (_CRF, "crf", "joint", {}, "", ""),
     ("La-DTL", "crf", "la_dtl", {}, "La-DTL", _CRF),
     ("DATNet-F", "crf", "datnet", {}, "DATNet", _CRF),
-    (_BILSTM, "bilstm_crf", "joint", _LSTM, "", ""),
-    ("La-DTL, BiLSTM", "bilstm_crf", "la_dtl", _LSTM, "La-DTL", _BILSTM),
-    ("DATNet-F, BiLSTM", "bilstm_crf", "datnet", {**_LSTM, "lstm_size": 200}, "DATNet", _BILSTM),
-    ("DATNet-P, BiLSTM", "bilstm_crf", "datnet", {**_LSTM, "lstm_private": True}, "DATNet", _BILSTM),
+    (_BILSTM, "bilstm_crf", "joint", {}, "", ""),
+    ("La-DTL, BiLSTM", "bilstm_crf", "la_dtl", {}, "La-DTL", _BILSTM),
+    ("DATNet-F, BiLSTM", "bilstm_crf", "datnet", {"lstm_size": 200}, "DATNet", _BILSTM),
+    ("DATNet-P, BiLSTM", "bilstm_crf", "datnet", {"lstm_private": True}, "DATNet", _BILSTM),
 )
 
 
@@ -32,7 +31,7 @@ def rows(config: PdalnConfig) -> list[Row]:
     return [
         Row(
             joined(label, encoder_label),
-            {"architecture": architecture, "setting": setting, **_chosen(config, encoder, changes)},
+            {"architecture": architecture, "setting": setting, **_usual(config, encoder, architecture), **changes},
             encoder=encoder,
             size=config.target_sentences,
             order=config.order,
@@ -44,17 +43,18 @@ def rows(config: PdalnConfig) -> list[Row]:
     ]
 
 
-def _chosen(config: PdalnConfig, encoder: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row's options where the recipe does not say otherwise."""
-    usual = {**(WORD_RATES if encoder.startswith(WORDS) else {}), **changes}
+def _usual(config: PdalnConfig, encoder: str, architecture: str) -> dict[str, Any]:
+    """Return the options of rows with new layers, and on word vectors, where the recipe does not say otherwise."""
+    kind = (encoder or config.recipe_of().encoder).partition(":")[0]
+    usual = {**(_LSTM if architecture == "bilstm_crf" else {}), **(WORD_RATES if kind == WORDS else {})}
     return {name: value for name, value in usual.items() if name not in config.recipe}
 
 
 def _notes(config: PdalnConfig) -> list[str]:
     return [
         f"{config.target_sentences} labelled target sentences ({config.order} order). The paper prints one DATNet, and "
-        "not whether it is DATNet-F or DATNet-P; its La-DTL and DATNet read word vectors by a BiLSTM. BiLSTMs here "
-        "have one layer, of 100, DATNet-F's of 200, and learn for ten epochs.",
+        "not whether it is DATNet-F or DATNet-P; its La-DTL and DATNet read word vectors by a BiLSTM.",
+        "Rows with a BiLSTM have one layer, of 100, DATNet-F's of 200, and ten epochs, or the recipe's.",
     ]
 
 

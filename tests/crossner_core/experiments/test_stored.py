@@ -57,6 +57,19 @@ def test_rows_are_found_by_the_figures_they_stand_for_and_orders_are_counted() -
     assert "ours C" not in made and "Pairs of rows" not in side_by_side([measured(58.0, n=1)])
 
 
+def test_rows_of_a_study_that_is_alike_in_itself_alone_are_compared_with_no_others() -> None:
+    def study_of(id: str, *rows: tuple[object, ...]) -> StoredStudy:
+        return StoredStudy(id, "", "", "", "", (Table("t", ("", "music", "n"), rows),))
+
+    laner = ("ours A", Measured(50.0, 1.0, 3, 73.07), "3")
+    crf = ("ours B", Measured(51.0, 1.0, 3, 70.34), "3")
+    apart = side_by_side([study_of("laner_ablation", laner), study_of("x", crf)])
+    assert "x: ours B" in apart and "laner_ablation: ours A" in apart and "Pairs of rows" not in apart
+    assert "Pairs of rows" in side_by_side([study_of("laner_ablation", laner, crf)])
+    again = study_of("laner_ablation", ("ours C", Measured(52.0, 1.0, 3, 70.34), "3"))
+    assert "ours C" in side_by_side([study_of("x", crf), again])
+
+
 def test_an_order_is_that_over_the_corpora_of_both_rows() -> None:
     def counted(seeds: str) -> str:
         rows = (

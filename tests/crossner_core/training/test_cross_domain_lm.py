@@ -213,6 +213,17 @@ def test_cross_domain_lm_a_step_moves_generated_weights_as_far_as_their_own_rate
     assert moved[moved > 0].median().item() == pytest.approx(1e-3, rel=0.7)
 
 
+def test_cross_domain_lm_drops_out_what_its_language_models_read_words_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = stage_run(lm_weight=1.0, dropout=0.5)
+    dropped: list[torch.Size] = []
+    real = run.model.dropout.forward
+    monkeypatch.setattr(run.model.dropout, "forward", lambda values: dropped.append(values.shape) or real(values))
+    source, target = both(run)
+    loss_of(run, source + target)
+    # Of each domain the words' vectors twice, and the states of tags and of language models.
+    assert len(dropped) == 2 * 4 and sum(shape[-1] == 16 for shape in dropped) == 2 * 2
+
+
 def test_two_domains_are_in_every_batch() -> None:
     run = stage_run(tiny_data(24, source=True), source_batch_size=4)
     targets, task = objective_of(run).targets, run.task

@@ -108,11 +108,13 @@ def test_strategy_with_self_training_is_played_beside_random_sentences_without(s
 def test_models_are_trained_as_those_of_rounds_on_so_much_gold(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id, text = campaign(store, admin, tmp_path), "longest with self-training"
+    recipe = {name: value for name, value in small(tmp_path).items() if name != "batch_size"}
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest", recipe=recipe)
     job_id = simulations.start_simulations(store, admin, campaign_id, [text], seeds=(7,))
-    changes = {**small(tmp_path), "seed": 7}
+    changes = {**recipe, "seed": 7}
     random, chosen = told(store, job_id)
     for simulation, strategy in ((random, "random"), (chosen, text)):
-        for gold in simulation.options.at:
+        for gold in (*simulation.options.at, 19, 20, 39, 40, 100):
             assert simulation.recipe_at(gold) == recipe_for(strategy, changes, gold), (strategy, gold)
     assert (random.recipe_at(19).setting, chosen.recipe_at(19).setting) == ("direct", "direct")
     assert (random.recipe_at(20).setting, chosen.recipe_at(20).setting) == ("direct", "self_training")

@@ -135,7 +135,7 @@ class WordNumbers:
     def of(self, batch: Batch) -> Tensor:
         """Return the numbers (B, W) of a batch's words, all of which are in the texts."""
         keys = _key(batch.input_ids[..., 0], batch.input_ids[..., 1]).gather(1, batch.positions)  # (B, W)
-        return self.ranks[torch.searchsorted(self.keys, keys).clamp(max=len(self.keys) - 1)]
+        return self.ranks[torch.searchsorted(self.keys, keys)]
 
     def to(self, device: torch.device) -> WordNumbers:
         """Return the same on a device."""

@@ -114,9 +114,15 @@ class DatnetObjective(TwoCrfObjective):
         domains = [domain for domain in (source, target) if domain is not None]
         if self.discriminator is None:
             return torch.zeros((), device=domains[0].read.device)
-        shared = torch.cat([domain.read[..., : self.shared_size] for domain in domains])  # (B, W, S)
-        mask = torch.cat([domain.batch.mask for domain in domains])
+        width = max(domain.read.shape[1] for domain in domains)
+        shared = torch.cat([_as_wide(domain.read[..., : self.shared_size], width) for domain in domains])  # (B, W, S)
+        mask = torch.cat([_as_wide(domain.batch.mask.unsqueeze(-1), width).squeeze(-1) for domain in domains])
         logits = self.discriminator(Reversed.apply(shared, self.recipe.datnet_reversal), mask)
         rows = [domain is source for domain in domains for _ in range(len(domain.read))]
         is_source = torch.tensor(rows, device=mask.device)  # (B,)
         return resource_loss(logits, is_source, self.recipe.datnet_alpha, self.recipe.datnet_gamma)
+
+
+def _as_wide(values: Tensor, width: int) -> Tensor:
+    """Return values (B, W', …) with zeros behind them, (B, width, …)."""
+    return functional.pad(values, (0, 0, 0, width - values.shape[1]))

@@ -98,8 +98,11 @@ class TwoCrfObjective:
 
 
 def rows_of(batch: Batch, rows: Tensor) -> Batch:
-    """Return the windows of a batch at these rows (B,), True where they stay, with the vectors it has of them."""
-    return replace(
+    """Return the windows of a batch at these rows (B,), True where they stay, with the vectors it has of them.
+
+    They are as wide as their longest; the vectors keep their padding.
+    """
+    part = replace(
         batch,
         input_ids=batch.input_ids[rows],
         attention_mask=batch.attention_mask[rows],
@@ -109,6 +112,10 @@ def rows_of(batch: Batch, rows: Tensor) -> Batch:
         foreign=None if batch.foreign is None else batch.foreign[rows],
         hidden=None if batch.hidden is None else batch.hidden[rows],
     )
+    sizes = part.sizes
+    width = int(sizes.lengths.max())
+    shown = {name: getattr(part, name)[:, :width] for name in ("positions", "mask", "tags")}
+    return replace(part, **shown).with_host(sizes)
 
 
 def _per_sentence(loss: Tensor, batch: Batch) -> Tensor:
