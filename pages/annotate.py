@@ -17,9 +17,9 @@ a **type's key** gives it another type, **Backspace** removes it. For a new enti
 **Shift + ← →** (or drag with the mouse), then press the key of the type. **Enter** sends the sentence.
 
 **Faster.** `;` puts a letter on every token: type that of the first token, of the last, then the type's key. **Tab**
-jumps from suggestion to suggestion. **Shift + Space** accepts all. `/` filters the types by name. **Ctrl + Enter** on
-a span marks the same words throughout the sentence and proposes them in the sentences nobody has annotated yet; again,
-or **Ctrl + Z**, takes that back.
+jumps from suggestion to suggestion. **Shift + Space** accepts all that are likely enough. `/` filters the types by
+name. **Ctrl + Enter** on a span marks the same words throughout the sentence and proposes them in the sentences nobody
+has annotated yet; again, or **Ctrl + Z**, takes that back.
 
 **If the sentence has no entities**, press `0`. `,` writes a comment for the others, `.` skips with a reason.
 **Ctrl + Z** undoes, **Ctrl + Y** redoes, **Shift + Enter** brings the last sentence back. `?` lists all keys.

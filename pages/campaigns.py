@@ -23,7 +23,7 @@ nobody has begun.
 
 **Lease.** How long a sentence stays reserved for an inactive person.
 
-**Endpoint.** Where pre-annotation looks up names that the gazetteer does not have; without one, in the bundled sample.
+**Endpoint.** Where pre-annotation looks up names that the gazetteer does not have; the bundled sample is asked last.
 An endpoint that is down never stops anybody from annotating.
 
 A researcher makes campaigns under New campaign and changes their members; rules, domain and archive are an admin's.

@@ -26,11 +26,10 @@ Others' unfinished work is neither shown nor found, except by researchers and ad
 **Proposals.** An expert or a researcher can propose a type for what was searched in all hits: look at the preview
 first. It becomes suggestions, where nobody has begun; here they can be withdrawn.
 
-**Import.** Three formats: *plain* text (one sentence per line, or paragraphs to be split), *conll* (one token per
-line, with or without tags) and *jsonl* (one object per line with text, links, gold; anything else is kept as metadata;
-the objects of Hugging Face, GLiNER, doccano, spaCy and Prodigy are read as well). A file with a fault is refused as a
-whole, with file, line and reason, unless you ask to skip bad sentences. Sentences that the campaign already has are
-left out. Annotation in a file becomes gold at once; switch that off to annotate from scratch.
+**Import.** All formats of the list *Format*, such as plain text, CoNLL, JSON lines, brat, INCEpTION, Label Studio and
+spaCy; *What such files look like* shows each. A file with a fault is refused as a whole, with file, line and reason,
+unless you ask to skip bad sentences. Sentences that the campaign already has are left out. *Annotation in the files*
+says what it becomes: suggestions (the default), annotator 1's work, gold, or nothing.
 
 **Split.** *Pool* is what people annotate and models train on; *dev* chooses between models; *test* scores them.
 

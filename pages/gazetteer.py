@@ -15,7 +15,7 @@ _BUNDLED = ""
 _HELP = """
 A **gazetteer** lists names and the pages they may stand for, with the classes DBpedia gives each page. `workbench
 gazetteer build` makes one from DBpedia's dumps, an endpoint, or a Wikipedia dump. Pre-annotation looks names up in the
-campaign's gazetteer, then in the bundled sample.
+campaign's gazetteer, then at its endpoint, then in the bundled sample.
 
 **A sentence.** Every span that may be a name, the page chosen for it, and why the other candidates lost. Paste a
 sentence, or choose one of the campaign's. Links may be written as in Wikipedia: `[[Page|words]]`.

@@ -13,8 +13,9 @@ Nothing is written until **Make the campaign**; then all of it is, or nothing: a
 hand out its sentences already. What is set here is kept while this tab is open. Files that take long to read are left
 to the worker.
 
-**Domain.** The entity types to mark: a domain that is here, or one made from a list of types. It can be changed later
-under Domains; types that annotations use must stay.
+**Domain.** The entity types to mark: a domain that is here, or one made from a list of types. Change it later under
+Domains; an admin then takes the change over under Campaigns, *Domain and archive*. Types that annotations use must
+stay.
 
 **Suggestions** come from links and from names in a gazetteer. What ten of the sentences would get is shown beforehand.
 """

@@ -10,10 +10,10 @@ from pages.parts.model import savings
 from workbench.accounts.roles import OVERSEERS
 
 _HELP = """
-A **round** goes like this: once there is enough new gold, it is frozen and a model is trained on it; the model
-scores every sentence that nobody has begun, a **strategy** reorders them, and the model adds suggestions to those that
-come next. Sentences that somebody holds or has begun keep their place. The worker does all this; people can keep
-annotating meanwhile.
+A **round** goes like this: once there is enough new gold, it is frozen and a model is trained on it; the model scores
+the sentences that nobody has begun, a **strategy** reorders them, and the model suggests in the next ones at once and
+in the others afterwards, if its dev F1 and calibration allow it (Campaigns, Rules). Sentences that somebody holds or
+has begun keep their place. The worker does all this; people can keep annotating meanwhile.
 
 A strategy is one **acquisition function** or several, joined by `+`; a scoring function may have a weight before it:
 `2*token_entropy + rare_types + bert_km`. Scores are turned into ranks and added up; a function that chooses sets
