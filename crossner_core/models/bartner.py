@@ -46,8 +46,8 @@ class Bartner(TokenTagger):
     a well-formed sequence is never chosen (in the paper it is dropped afterwards), so that entities are whole, in order
     and apart; of the others the best is taken. A token's probabilities are those at the steps that decided on it: of an
     entity's token, that of the entity's tokens together times those of the types; of another, that no entity began
-    there when it was passed over. Of a corpus that annotates some types only, every other token counts as outside.
-    Their decoder begins with the opening subword, and its embeddings are dropped out too. Without subwords an encoder's
+    there when it was passed over. Of a corpus that annotates some types only, every other token counts as outside. The
+    paper's decoder begins with the opening subword, and has dropout on the embeddings. Without subwords an encoder's
     vectors stand for the embeddings, and G starts at random.
     """
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from crossner_core.encoders.windows import Batch
 from crossner_core.encoders.words import BUCKETS, Words
-from crossner_core.errors import InvalidConfig
+from crossner_core.errors import CheckpointError, InvalidConfig
 from crossner_core.models.bilstm_crf import BilstmCrf, run_lstm
 from crossner_core.models.crf import path_loss
 from crossner_core.training.checkpoint import read_folder
@@ -222,6 +222,14 @@ def test_cross_domain_lm_drops_out_what_its_language_models_read_words_from(monk
     loss_of(run, source + target)
     # Of each domain the words' vectors twice, and the states of tags and of language models.
     assert len(dropped) == 2 * 4 and sum(shape[-1] == 16 for shape in dropped) == 2 * 2
+
+
+def test_cross_domain_lm_state_of_other_texts_is_refused_with_what_to_do() -> None:
+    data = tiny_data(6, source=True)
+    longer = replace(data, train=(*data.train, labelled(["quite", "unheard", "words"], [])))
+    run, other = stage_run(data), stage_run(longer)
+    with pytest.raises(CheckpointError, match=r"(?s)do not fit this model: .*output.*Start afresh"):
+        other.restore(run.meta(), run.tensors())
 
 
 def test_two_domains_are_in_every_batch() -> None:
