@@ -297,7 +297,10 @@ def difference(scores: Mapping[int, float], others: Mapping[int, float]) -> dict
 
 
 def _published_gains(row: Row, other: Row, corpora: Sequence[str]) -> dict[str, float]:
-    gains = {c: row.published[c] - other.published[c] for c in corpora if c in row.published and c in other.published}
+    both = [c for c in corpora if c in row.published and c in other.published]
+    # Two ways of ours to measure one published row have no published difference.
+    same = row.published == other.published
+    gains = {} if same else {c: row.published[c] - other.published[c] for c in both}
     return gains | (dict(row.published_gains) if row.against[0] == other.label else {})
 
 

@@ -21,6 +21,7 @@ from crossner_core.experiments.cells import Cell
 from crossner_core.experiments.published import published_f1
 from crossner_core.experiments.report import shown_command
 from crossner_core.experiments.results import list_studies, read_study, sections_of, study_folder
+from crossner_core.experiments.studies._grid import Row, gain_table
 from crossner_core.experiments.studies.transfer import TransferConfig
 from crossner_core.experiments.study import Inputs, StudyConfig, study, study_ids
 from crossner_core.experiments.tables import Measured, Table, summary
@@ -199,6 +200,19 @@ def test_differences_average_over_corpora_and_say_what_is_reached() -> None:
     assert pdaln[3:5] == ("–", "not tested") and "entity tagging" in made.notes[0]
     with pytest.raises(InvalidConfig, match="Unknown claim magic"):
         chosen.config(claims=("magic",))
+
+
+def test_two_ways_to_measure_one_published_row_have_no_published_difference() -> None:
+    printed = published_f1("BiLSTM-CRF word", "joint")
+    rows = (
+        Row("folded", published=printed),
+        Row("as written", published=printed, against=("folded",)),
+        Row("with characters", published=published_f1("BiLSTM-CRF word+char", "joint"), against=("folded",)),
+    )
+    scores = {row.label: {"music": {555: 50.0 + at}} for at, row in enumerate(rows)}
+    lines = gain_table("ours", StudyConfig(corpora=("music",)), rows, scores).rows
+    beside = [(gain.mean, gain.published) for _, gain in lines if isinstance(gain, Measured)]
+    assert beside == [(1.0, None), (2.0, pytest.approx(44.79 - 40.77))]
 
 
 def test_claims_carry_the_papers_differences_over_our_domains_and_what_is_not_tested() -> None:
