@@ -137,11 +137,16 @@ def takes_options(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a command a flag for every field of a dataclass of options but those to `leave` at their defaults.
 
-    It is called with an instance as `parameter`.
+    It is called with an instance as `parameter`. A file may hold those to `leave`, as a saved recipe does, but at their
+    defaults.
     """
 
     def make(values: Mapping[str, Any]) -> Any:
-        return _made(config, values)
+        made = _made(config, values)
+        for spec in fields(config):
+            if spec.name in leave and (value := getattr(made, spec.name)) != spec.default:
+                raise InvalidConfig(f"{spec.name} is {value!r}, but has no effect with this command; leave it out.")
+        return made
 
     return lambda command: with_flags(command, config, parameter, make, leave=leave, panels=panels)
 

@@ -169,3 +169,6 @@ def test_command_trains_on_files(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["character-models", "--out", str(tmp_path / "other"), *common]) == 2
     assert "name one of --text, --labelled, --corpus" in capsys.readouterr().err
     assert main(["character-models", *given, *common, "--refit-head"]) == 2
+    capsys.readouterr()
+    assert main(["character-models", *given, *common, "--recipe", '{"head_first_steps": 30, "refit_head": false}']) != 0
+    assert "head_first_steps is 30, but has no effect with this command; leave it out" in capsys.readouterr().err
