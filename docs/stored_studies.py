@@ -2,9 +2,8 @@
 
     python -m docs.stored_studies
 
-The claims of the study `differences` go onto the page that leads to the others, too, and the papers' tables with ours
-beside them onto a page of their own. Figures are taken as they are
-printed; nothing is measured here.
+The claims of the study `differences`, and PDALN's, go onto the page that leads to the others, too, and the papers'
+tables with ours beside them onto a page of their own. Figures are taken as they are printed; nothing is measured here.
 """
 
 from __future__ import annotations
@@ -18,13 +17,17 @@ from pathlib import Path
 from crossner_core.errors import BadInput
 from crossner_core.experiments.report import put_section
 from crossner_core.experiments.stored import FILE, StoredStudy
-from crossner_core.experiments.tables import Measured, Table, Value
+from crossner_core.experiments.tables import Measured, Table, Value, interval_words, verdict
 from crossner_core.folders import write_text
 from docs.paper_tables import side_by_side
 
 PAGES = Path(__file__).with_name("results")
 SUMMARY, PAPERS = PAGES / "summary.md", PAGES / "papers.md"
 _CLAIM = ("", "decoding", "difference", "95 % interval", "reached", "source")
+_PDALN = {
+    "PDALN − CRF on the same sentences": "PDALN − CRF, 100 sentences of wikigold",
+    "PDALN without target labels − CRF on the source sentences": "PDALN − CRF, no labels of wikigold",
+}
 _SECTION = re.compile(r"<!-- begin study-(\w+?)(?:-([\w-]+))? -->\n(.*?)\n<!-- end", re.DOTALL)
 _WRITTEN = re.compile(r"Written by `(?P<command>.*)` on (?P<date>\d{4}-\d\d-\d\d)\.")
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"
@@ -81,11 +84,28 @@ def _value(cell: str, numeric: bool) -> Value:
 
 def claims(studies: Sequence[StoredStudy]) -> str:
     """Return each claim of the papers once, with our difference, its interval and the verdict, as Markdown."""
-    (study,) = (study for study in studies if (study.id, study.section) == ("differences", ""))
+    study = _whole(studies, "differences")
     (table,) = study.tables
     places = [table.columns.index(name) for name in _CLAIM]
-    short = replace(table, columns=_CLAIM, rows=tuple(tuple(row[place] for place in places) for row in table.rows))
+    rows = [tuple(row[place] for place in places) for row in table.rows]
+    short = replace(table, columns=_CLAIM, rows=(*rows, *_claims_of_pdaln(_whole(studies, "pdaln_ablation"))))
     return f"{study.measured.partition(' Machine')[0]}\n\n{short.to_markdown()}"
+
+
+def _whole(studies: Sequence[StoredStudy], id: str) -> StoredStudy:
+    (study,) = (study for study in studies if (study.id, study.section) == (id, ""))
+    return study
+
+
+def _claims_of_pdaln(study: StoredStudy) -> Iterator[tuple[Value, ...]]:
+    """Yield PDALN's differences with the intervals that follow from their deviations and counts of seeds."""
+    scores, gains = study.tables
+    seeds = {row[0]: int(str(row[-1])) for row in scores.rows}
+    for label, gain in gains.rows:
+        if label in _PDALN and isinstance(gain, Measured) and gain.published is not None:
+            whole = replace(gain, n=min(seeds[side] for side in str(label).split(" − ")))
+            reached = verdict(whole, gain.published)
+            yield _PDALN[label], "IOB2", whole, interval_words(whole), reached, "PDALN, table 1"
 
 
 def main() -> None:

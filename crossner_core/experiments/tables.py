@@ -126,29 +126,27 @@ def summary(values: Sequence[float], *, published: float | None = None, signed: 
     )
 
 
-def paired_interval(differences: Sequence[float]) -> tuple[float, float] | None:
+def interval_of(gain: Measured) -> tuple[float, float] | None:
     """Return the 95 % interval of the mean of paired differences by Student's t; None for fewer than two."""
-    count = len(differences)
-    if count < 2:
+    if gain.mean is None or gain.sd is None:
         return None
     from scipy.special import stdtrit
 
-    half = float(stdtrit(count - 1, 0.975)) * statistics.stdev(differences) / count**0.5
-    mean = statistics.fmean(differences)
-    return mean - half, mean + half
+    half = float(stdtrit(gain.n - 1, 0.975)) * gain.sd / gain.n**0.5
+    return gain.mean - half, gain.mean + half
 
 
-def interval_words(differences: Sequence[float]) -> str:
+def interval_words(gain: Measured) -> str:
     """Return the 95 % interval of the mean of paired differences, as a table shows it."""
-    interval = paired_interval(differences)
+    interval = interval_of(gain)
     return "–" if interval is None else f"{interval[0]:+.2f} to {interval[1]:+.2f}"
 
 
-def verdict(differences: Sequence[float], least: float = 0.0) -> str:
+def verdict(gain: Measured, least: float = 0.0) -> str:
     """Return whether the mean of paired differences is above `least`: yes, no, undecided or not tested."""
-    interval = paired_interval(differences)
+    interval = interval_of(gain)
     if interval is None:
-        return "undecided" if differences else NOT_TESTED
+        return NOT_TESTED if gain.mean is None else "undecided"
     low, high = interval
     return "yes" if low > least else "no" if high < least else "undecided"
 

@@ -337,12 +337,11 @@ def _line(config: DifferencesConfig, claim: Claim, inputs: Inputs) -> tuple[Valu
                 values[seed] = result.f1
     gains = {corpus: difference(values, theirs[corpus]) for corpus, values in ours.items()}
     known = _published(config, claim)
-    means = list(average(gains).values())
-    reached = "–" if known is None else verdict(means, known) if _is_tested(config, claim) else NOT_TESTED
+    whole = summary(list(average(gains).values()), published=known, signed=True)
+    reached = "–" if known is None else verdict(whole, known) if _is_tested(config, claim) else NOT_TESTED
     each = [f"{corpus} {summary(list(values.values()), signed=True)}" for corpus, values in gains.items()]
-    whole = summary(means, published=known, signed=True)
     return (
-        claim.label, claim.decoding, whole, interval_words(means), reached, "; ".join(each), whole.n, claim.reference
+        claim.label, claim.decoding, whole, interval_words(whole), reached, "; ".join(each), whole.n, claim.reference
     )  # fmt: skip
 
 

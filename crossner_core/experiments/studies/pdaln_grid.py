@@ -240,8 +240,9 @@ def _last_round(result: CellResult) -> float:
 
 
 def _line(values: Sequence[float], known: float | None) -> tuple[Value, ...]:
-    against = verdict(values, known) if known is not None else "–"
-    return summary(values, published=known, signed=True), interval_words(values), verdict(values), against, len(values)
+    gain = summary(values, published=known, signed=True)
+    against = verdict(gain, known) if known is not None else "–"
+    return gain, interval_words(gain), verdict(gain), against, gain.n
 
 
 def _published(config: PdalnGridConfig, supervision: str) -> float | None:

@@ -19,7 +19,7 @@ from crossner_core.experiments.results import list_studies
 from crossner_core.experiments.studies import pdaln_grid
 from crossner_core.experiments.studies.pdaln_grid import PAPER_RECIPE, PdalnGridConfig
 from crossner_core.experiments.study import Inputs, study
-from crossner_core.experiments.tables import Measured, paired_interval, verdict
+from crossner_core.experiments.tables import Measured, interval_of, summary, verdict
 from crossner_core.training.events import StageScore
 from crossner_core.training.recipe import Recipe
 from tests.support.study_builders import data_folder
@@ -29,19 +29,20 @@ CONFIG = PdalnGridConfig(corpora=("wikigold",), seeds=(1, 2), choice_seeds=(1,))
 
 
 def test_paired_interval_is_students_t() -> None:
-    low, high = paired_interval([1.0, 2.0, 3.0, 4.0, 5.0]) or (0.0, 0.0)
+    low, high = interval_of(summary([1.0, 2.0, 3.0, 4.0, 5.0])) or (0.0, 0.0)
     # t of 4 degrees of freedom is 2.77645; the deviation is 1.5811, and its mean's over √5 0.7071.
     half = pytest.approx(2.77645 * 0.707107, abs=1e-4)
     assert 3 - low == half and high - 3 == half
-    assert paired_interval([1.0]) is None and paired_interval([2.0, 2.0]) == (2.0, 2.0)
-    wide, narrow = paired_interval([0.0, 1.0] * 20), paired_interval([0.0, 1.0] * 15)
+    assert interval_of(summary([1.0])) is None and interval_of(summary([2.0, 2.0])) == (2.0, 2.0)
+    wide, narrow = interval_of(summary([0.0, 1.0] * 20)), interval_of(summary([0.0, 1.0] * 15))
     assert wide is not None and narrow is not None and wide[1] - wide[0] < narrow[1] - narrow[0]
 
 
 def test_verdict_is_yes_no_undecided_or_not_tested() -> None:
-    assert verdict([1.0, 2.0, 1.5]) == "yes" and verdict([-1.0, -2.0, -1.5]) == "no"
-    assert verdict([-1.0, 2.0, 0.5]) == verdict([3.0]) == "undecided" and verdict([]) == "not tested"
-    assert verdict([1.0, 2.0, 1.5], 4.03) == "no"
+    above = summary([1.0, 2.0, 1.5])
+    assert verdict(above) == "yes" and verdict(summary([-1.0, -2.0, -1.5])) == "no" == verdict(above, 4.03)
+    assert verdict(summary([-1.0, 2.0, 0.5])) == verdict(summary([3.0])) == "undecided"
+    assert verdict(summary([])) == "not tested"
 
 
 def test_grid_trains_on_dev_with_its_own_seeds_and_every_round_stands() -> None:
