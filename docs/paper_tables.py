@@ -24,7 +24,7 @@ Those of `laner_ablation` are not held to IOB2, those of `pdaln_ablation` have f
 _NOT_RUN = "nothing but time: it has not been run yet"
 _HERE = frozenset(("music", "ai", "politics", "restaurant", "wikigold", *NER_BERT_OTHERS))
 """The corpora that could be measured on."""
-_GENERAL_TEXT = (("corpus_size", ""), ("transfer", "dapt"))
+_GENERAL_TEXT = (("corpus_size", ""), ("transfer", "dapt"), ("transfer", "table2"))
 """Studies, by id and section, whose encoders read general text: not what the figures beside them stand for."""
 _NEEDS = (
     ("DAPT", "text of the domain in millions of words, and a GPU"),

@@ -1,4 +1,4 @@
-"""Source and target in one stage. Source: Liu et al. 2021, section 5."""
+"""Source and target in one stage. Source: Liu et al. 2021, experimental set-up."""
 
 from __future__ import annotations
 

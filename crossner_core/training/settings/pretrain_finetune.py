@@ -1,4 +1,4 @@
-"""The source first, then the target. Source: Liu et al. 2021, section 5."""
+"""The source first, then the target. Source: Liu et al. 2021, experimental set-up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def pretrain_finetune(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     The head keeps its rows for types that both domains share by name. Departure from the released code unless
     `source_head` is target: the source stage has a head of the source's own types, so that one source checkpoint serves
     every target. Another, unless `head_first_epochs` is 0: the new head is trained alone at first, so that its random
-    rows do not distort the encoder (Kumar et al. 2022).
+    rows do not distort the encoder (Kumar et al. 2022). A third, unless `inherit` is off: types that the source lacks
+    begin as their parents.
     """
     types = data.source_types
     if recipe.source_head == "target":
