@@ -38,6 +38,15 @@ OWN_BATCHES: Mapping[str, Container[object]] = {**_BOTH, "pdaln_batch_size": ran
 OWN_EPOCHS: Mapping[str, Container[object]] = {**_BOTH, "pdaln_base_epochs": range(1, 10_001)}
 OWN_LOOKS: Mapping[str, Container[object]] = {**_BOTH, "pdaln_dev_every": range(1, 10_001)}
 """Values with which PDALN does not read the target's batch_size, max_epochs and dev_every."""
+_NONE_DRAWN: _Off = (
+    {
+        "pdaln_labels": ("once",),
+        "pdaln_use_sentence_mmd": (False,),
+        "pdaln_use_word_mmd": (False,),
+        "pdaln_use_contrastive": (False,),
+        "pdaln_distil_on": ("augmented",),
+    },
+)
 _NOT_DISTORTED: _Off = ({"pdaln_use_contrastive": (False,), "pdaln_label_distorted": (False,)},)
 
 
@@ -157,12 +166,22 @@ class PdalnOptions:
         unless=(*_NOT_DRAWN, {"pdaln_source_sentences": (0,)}),
         before=False,
     )
+    pdaln_labels: str = option(
+        "drawn",
+        "Labelled target sentences in the tag loss: drawn (some in each step, so that few weigh like the source), or "
+        "once (in each epoch of the base stage, and in the rounds as augmented ones alone: as in the paper).",
+        choices=("drawn", "once"),
+        group="source",
+        only=_SEMI,
+        later=True,
+    )
     pdaln_target_share: float = _share(
         0.5,
-        "Labelled target sentences per step, as a share of a batch; as many unlabelled ones are added.",
+        "Labelled target sentences drawn per step, as a share of a batch; as many unlabelled ones are added.",
         _BOTH,
         4.0,
         0.05,
+        _NONE_DRAWN,
     )
     pdaln_target_copies: int = option(
         4,

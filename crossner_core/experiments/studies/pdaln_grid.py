@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from crossner_core.errors import InvalidConfig
@@ -33,11 +34,11 @@ from crossner_core.training.recipe import Recipe
 TITLE = "PDALN's grid"
 SUPERVISIONS = {"semi-supervised": "pdaln", "unsupervised": "pdaln_unsupervised"}
 _CRF, _TRAINED_ON, _CONTRAST = "CRF", "CRF trained on", "contrast alone"
-_PAPER = "the paper's recipe"
+_RATES, _PAPER = "the paper's rates", "the paper's recipe"
 _CONTRAST_ALONE = {**NO_TERMS, "pdaln_use_contrastive": True}
 # Source: PDALN section 5.3, and eq. 4 for the estimator. The text has no warm-up, and one rate for all layers and
 # stages.
-PAPER_RECIPE: dict[str, Any] = {
+PAPER_RATES: dict[str, Any] = {
     "learning_rate": 5e-5,
     "head_learning_rate": 5e-5,
     "schedule": "linear",
@@ -48,6 +49,7 @@ PAPER_RECIPE: dict[str, Any] = {
     "pdaln_round_rate": 1.0,
     "transition_rate_scale": 1.0,
 }
+PAPER_RECIPE = {**PAPER_RATES, "pdaln_labels": "once"}
 # Every round stands, so that one training shows what it leaves with and without a choice on dev.
 _STANDS = {"pdaln_keep": "last"}
 
@@ -83,8 +85,8 @@ class Group:
     candidates: tuple[Row, ...]
     plain: Mapping[int, tuple[Row, ...]]
     """By batch: the CRF on the base stage's sentences, and trained on for as many steps where there are rounds."""
-    papers: tuple[Row, ...]
-    """The same and PDALN, by the paper's recipe."""
+    papers: tuple[tuple[Row, ...], ...]
+    """The same and PDALN, by the paper's rates, and by its recipe."""
 
     def baselines(self, row: Row) -> tuple[Row, ...]:
         """Return what a candidate is compared with: the CRFs of its own batch."""
@@ -124,7 +126,9 @@ def _group(config: PdalnGridConfig, supervision: str, label: str, encoder: str) 
     candidates.append(row(_CONTRAST, {**_CONTRAST_ALONE, "pdaln_batch_size": usual.pdaln_batch_size}))
     used = dict.fromkeys((*config.batches, usual.pdaln_batch_size))
     by_batch = {batch: plain(f"batch {batch}", {"pdaln_batch_size": batch}) for batch in used}
-    papers = (*plain(_PAPER, PAPER_RECIPE), row(f"PDALN, {_PAPER}", PAPER_RECIPE))
+    # Without target labels the two are one.
+    recipes = {_RATES: PAPER_RATES, _PAPER: PAPER_RECIPE} if setting == "pdaln" else {_PAPER: PAPER_RATES}
+    papers = tuple((*plain(name, made), row(f"PDALN, {name}", made)) for name, made in recipes.items())
     return Group(supervision, joined(short, label), tuple(candidates), by_batch, papers)
 
 
@@ -135,7 +139,7 @@ def _weighted(usual: Recipe, factor: float) -> dict[str, Any]:
 
 def rows(config: PdalnGridConfig) -> list[Row]:
     """Return the rows of all groups."""
-    return [row for group in groups(config) for row in (*_on_dev(group), *group.papers)]
+    return [row for group in groups(config) for row in (*_on_dev(group), *chain(*group.papers))]
 
 
 def _on_dev(group: Group) -> list[Row]:
@@ -163,7 +167,7 @@ def _cells(config: PdalnGridConfig, seeds: Sequence[int], wanted: Sequence[Row])
 def _on_test(config: PdalnGridConfig, group: Group, inputs: Inputs) -> list[Row]:
     """Return the rows that are measured on test: none of the grid while its choice cannot be made."""
     best = chosen_on_dev(config, group, inputs)
-    return [*((*group.baselines(best), best) if best is not None else ()), *group.papers]
+    return [*((*group.baselines(best), best) if best is not None else ()), *chain(*group.papers)]
 
 
 def chosen_on_dev(config: PdalnGridConfig, group: Group, inputs: Inputs) -> Row | None:
@@ -196,8 +200,10 @@ def _notes(config: PdalnGridConfig, inputs: Inputs) -> list[str]:
         f"best on dev counts: base stage or a round. '{_TRAINED_ON}' trains the CRF in as many rounds, steps and "
         f"sentences as PDALN, without its terms and with no entity exchanged. Chosen with seeds "
         f"{', '.join(map(str, config.choice_seeds))}.",
-        f"By {_PAPER}: batches of 32, one rate of 5e-05 that decays linearly in each stage, 128 subwords, biased "
-        "MMD, and as many epochs; its weights are not printed and are ours.",
+        f"By {_RATES}: batches of 32, one rate of 5e-05 that decays linearly in each stage, 128 subwords, biased "
+        f"MMD, and as many epochs; its weights are not printed and are ours. Everywhere but in {_PAPER} "
+        "each step also learns the tags of labelled target sentences, half as many as its own; there these are among "
+        "the base stage's, once an epoch, and the rounds learn the tags of augmented sentences alone.",
     ]
     for group in groups(config):
         best = chosen_on_dev(config, group, inputs)
@@ -214,12 +220,13 @@ def _differences(config: PdalnGridConfig, inputs: Inputs, test: Scores) -> Table
     for group in groups(config):
         known = _published(config, group.supervision)
         best = chosen_on_dev(config, group, inputs)
-        *plain, papers = group.papers
         pairs = [] if best is None else [(best, other) for other in group.baselines(best)]
-        for better, other in (*pairs, *((papers, other) for other in plain)):
+        pairs += [(papers, other) for *plain, papers in group.papers for other in plain]
+        firsts = [rows[0] for rows in (*group.papers, *group.plain.values())]
+        for better, other in pairs:
             gains = {c: difference(test[better.label][c], test[other.label][c]) for c in config.corpora}
             values = list(average(gains).values())
-            printed_one = known if other in (plain[0], *(base[0] for base in group.plain.values())) else None
+            printed_one = known if other in firsts else None
             lines.append((f"{better.label} − {other.label}", *_line(values, printed_one)))
         if best is not None and len(baselines := group.baselines(best)) > 1:
             last = scores_of(config, inputs, [best, baselines[1]], _last_round)

@@ -17,7 +17,7 @@ from crossner_core.experiments.corpora import read_corpus
 from crossner_core.experiments.published import PDALN_SENTENCES
 from crossner_core.experiments.results import list_studies
 from crossner_core.experiments.studies import pdaln_grid
-from crossner_core.experiments.studies.pdaln_grid import PAPER_RECIPE, PdalnGridConfig
+from crossner_core.experiments.studies.pdaln_grid import PAPER_RATES, PdalnGridConfig
 from crossner_core.experiments.study import Inputs, study
 from crossner_core.experiments.tables import Measured, interval_of, summary, verdict
 from crossner_core.training.events import StageScore
@@ -80,8 +80,12 @@ def test_grid_control_takes_as_many_steps_as_pdaln(tmp_path: Path) -> None:
     base, trained_on = (row.label for row in semi.baselines(best))
     assert stages(trained_on) == stages(best.label) and len(stages(best.label)) == 3
     assert stages(base) == stages(best.label)[:1]
-    *_, paper_control, paper = (row.label for row in semi.papers)
-    assert stages(paper_control) == stages(paper) == stages(best.label)
+    rates, recipe = ([row.label for row in rows] for rows in semi.papers)
+    assert stages(rates[1]) == stages(rates[2]) == stages(best.label)
+    # By the paper's recipe the labelled sentences are among those of the base stage.
+    (sentences, *base_stage), *rounds = stages(best.label)
+    assert stages(recipe[1]) == stages(recipe[2]) == [(sentences + 8, *base_stage), *rounds]
+    assert stages(recipe[0]) == stages(recipe[2])[:1]
 
 
 def _result(dev: float, test: float) -> Any:
@@ -102,10 +106,11 @@ def test_grid_chooses_on_dev_and_measures_its_choice_on_test() -> None:
     best = next(cell for cell in results if cell.recipe.pdaln_estimator == "biased" and cell.recipe.pdaln_rounds)
     results[best] = _result(0.55, 0.62)
     following = chosen.follow(config, Inputs(results, Path(), Path()))
-    # The choice, its CRF and the CRF trained on, and three of the paper's recipe, with both seeds.
-    assert len(following) == 2 * 6 and best in following
-    paper = [cell.recipe for cell in following if cell.recipe.learning_rate == PAPER_RECIPE["learning_rate"]]
-    assert len(paper) == 6 and {recipe.max_length for recipe in paper} == {128}
+    # The choice, its CRF and the CRF trained on; by the paper's rates and by its recipe, three each; with both seeds.
+    assert len(following) == 2 * 9 and best in following
+    paper = [cell.recipe for cell in following if cell.recipe.learning_rate == PAPER_RATES["learning_rate"]]
+    assert len(paper) == 12 and {recipe.max_length for recipe in paper} == {128}
+    assert [recipe.pdaln_labels for recipe in paper[:6]] == ["drawn"] * 3 + ["once"] * 3
     for cell in following:
         if cell not in results:
             results[cell] = _result(0.5, 0.6 + 0.001 * cell.recipe.seed)
@@ -123,7 +128,10 @@ def test_grid_chooses_on_dev_and_measures_its_choice_on_test() -> None:
     assert first[0] == f"{best_label(config)} − CRF, batch 8" and first[3] == "undecided" and first[5] == 2
     assert first[1].published == pytest.approx(4.03) and str(first[1]).startswith("+2.90")  # type: ignore[union-attr]
     assert any(str(row[0]).endswith("last rounds as they are") for row in gains.rows)
-    assert any(row[0] == "PDALN, the paper's recipe − CRF trained on, the paper's recipe" for row in gains.rows)
+    printed = {str(row[0]): row[1].published for row in gains.rows}  # type: ignore[union-attr]
+    for name in ("the paper's rates", "the paper's recipe"):
+        assert printed[f"PDALN, {name} − CRF, {name}"] == pytest.approx(4.03)
+        assert printed[f"PDALN, {name} − CRF trained on, {name}"] is None
     other = chosen.build(replace(config, target_sentences=50), Inputs({}, Path(), Path()))
     assert all(row[1].published is None for row in other.tables[-1].rows)  # type: ignore[union-attr]
     assert any("Nothing is chosen" in note for note in other.notes)
@@ -173,9 +181,9 @@ def test_grid_runs_from_the_command_with_a_tiny_encoder(tmp_path: Path, capsys: 
     again = CellResult.from_dict(json.loads(json.dumps(kept[0].to_dict())))
     assert again == kept[0] and again.stages
     gains = result.tables[-1]
-    assert len(gains.rows) == 2 + 2 + 1 and all(row[-1] == 2 for row in gains.rows)
-    # 2 CRFs and 3 candidates with one seed, then the second seed's CRFs and choice, and the paper's three with both.
-    assert len(kept) == 5 + 3 + 6
+    assert len(gains.rows) == 2 + 2 * 2 + 1 and all(row[-1] == 2 for row in gains.rows)
+    # 2 CRFs and 3 candidates with one seed; the second seed's CRFs and choice; the paper's two sets of three with both.
+    assert len(kept) == 5 + 3 + 2 * 6
 
 
 def test_grids_set_up_makes_exactly_the_papers_adaptive_data(shared: Path) -> None:

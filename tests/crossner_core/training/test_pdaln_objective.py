@@ -127,6 +127,29 @@ def test_pdaln_plan_without_augmentation_goes_over_the_same_sentences_unchanged(
     assert first.train == base.train and len(base.train) == 5
 
 
+def test_pdaln_labels_can_be_learnt_once_an_epoch_in_the_base_stage_alone() -> None:
+    data = data_with_text()
+    drawn, once = (plan_of(data, pdaln_rounds=1, pdaln_labels=labels) for labels in ("drawn", "once"))
+    assert once[0].train == data.source_train + data.train and drawn[0].train == data.source_train
+    assert once[1].train == drawn[1].train and all("~" in item.sentence.id for item in once[1].train)
+    for at in (0, 1):
+        run = stage_run(at, **OFF, pdaln_rounds=1, pdaln_labels="once")
+        own, target, bare, _ = parts_of(run)
+        assert target is None and bare is None and loss_of(run).item() == pytest.approx(tag_loss(run, [own]).item())
+    # The terms that compare the domains still have them.
+    words = {**OFF, "pdaln_use_word_mmd": True, "pdaln_beta": 2.0}
+    on, off = (stage_run(pdaln_labels=labels, **words) for labels in ("once", "drawn"))
+    (own, target, _, _), (_, same, _, _) = parts_of(on), parts_of(off)
+    assert target is not None and same is not None and len(target.tags) == len(same.tags) == 3
+    aligned = (loss_of(on) - tag_loss(on, [own])).item()
+    assert abs(aligned) > 1e-3
+    assert aligned == pytest.approx((loss_of(off) - tag_loss(off, [own, same])).item(), abs=1e-5)
+    copied = stage_run(**OFF, pdaln_labels="once", pdaln_label_distorted=True)
+    own, target, _, copies = parts_of(copied)
+    assert target is None and len(copies) == 1
+    assert loss_of(copied).item() == pytest.approx((tag_loss(copied, [own]) + tag_loss(copied, copies)).item())
+
+
 def test_pdaln_base_stage_has_its_own_batches_epochs_and_looks() -> None:
     former = {"pdaln_batch_size": 0, "pdaln_base_epochs": 0, "pdaln_dev_every": 0}
     changes: dict[str, Any] = {"batch_size": 7, "max_epochs": 9, "dev_every": 3}
@@ -244,6 +267,8 @@ def test_pdaln_options_matter_in_their_settings_alone() -> None:
         ({"pdaln_use_sentence_mmd": False, "pdaln_use_word_mmd": False}, ("alpha", "beta", "tag_weight", "estimator")),
         ({"pdaln_use_contrastive": False}, ("temperature", "contrastive_weight", "synonyms")),
         ({"pdaln_use_contrastive": False, "pdaln_label_distorted": True}, ("temperature", "contrastive_weight")),
+        ({"pdaln_labels": "once"}, ()),
+        ({"pdaln_labels": "once", **OFF, "pdaln_use_distillation": True}, ("target_share",)),
         ({"pdaln_use_augmentation": False}, ("replace",)),
         ({"pdaln_use_augmentation": False, "pdaln_base_source": "drawn"}, ("target_copies", "replace")),
         ({"pdaln_rounds": 0}, ("source_sentences", "with_entities", "keep")),
@@ -281,7 +306,7 @@ def test_pdaln_option_without_effect_changes_no_loss_and_no_hash(
         "contrastive_weight": 0.7, "synonyms": "encoder", "estimator": "biased", "target_copies": 1, "replace": "all",
         "gamma": 0.9, "student": "progressive", "noise": 3.0, "rounds": 1, "round_epochs": 9, "round_rate": 0.1,
         "use_distillation": False, "use_augmentation": False, "source_sentences": 6, "with_entities": False,
-        "distil_tokens": "entities", "keep": "last",
+        "distil_tokens": "entities", "keep": "last", "target_share": 1.0,
     }  # fmt: skip
     unseen = ("synonyms", "noise", "round_epochs", "round_rate", "rounds", "keep", "with_entities")
     plain = {"setting": "pdaln", "pdaln_rounds": 2, "pdaln_synonyms": "auto", **base}

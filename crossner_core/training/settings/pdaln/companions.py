@@ -152,8 +152,10 @@ class Companions:
 
     def __init__(self, recipe: Recipe, material: Material, model: TokenTagger, encoder: Encoder) -> None:
         self.recipe, self.material, self.encoder, self.tags = recipe, material, encoder, model.tags
-        self.target = encoder.windows([item.sentence for item in material.target])
-        self.target_tags = tag_indices(material.target, self.tags)
+        compares = recipe.pdaln_use_sentence_mmd or recipe.pdaln_use_word_mmd or recipe.pdaln_use_contrastive
+        labelled = material.target if compares or recipe.pdaln_labels == "drawn" else ()
+        self.target = encoder.windows([item.sentence for item in labelled])
+        self.target_tags = tag_indices(labelled, self.tags)
         self.bare = encoder.windows(material.unlabelled)
         self.distorts = recipe.pdaln_use_contrastive or recipe.pdaln_label_distorted
         everything = material.train + material.target if self.distorts else ()

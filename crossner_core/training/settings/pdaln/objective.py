@@ -168,7 +168,7 @@ class PdalnObjective:
     def _adaptation(self, model: TokenTagger, labelled: Sequence[Batch], bare: Batch | None) -> Tensor:
         """Return the tag loss, sentence MMD and word MMD over a batch and labelled and unlabelled target sentences."""
         recipe = self.recipe
-        loss = _mean_loss(model, labelled)
+        loss = _mean_loss(model, self._learnt(labelled))
         kernel = {"estimator": recipe.pdaln_estimator, "bandwidths": recipe.pdaln_bandwidths}
         over = [*labelled[1:], *([bare] if bare is not None else [])]
         if recipe.pdaln_use_sentence_mmd and over:
@@ -190,7 +190,11 @@ class PdalnObjective:
             first, second = (self.parts(torch.cat(list(map(sentence_vectors, part)))) for part in (labelled, copies))
             contrast = contrastive_loss(first, second, self.recipe.pdaln_temperature)
             loss = loss + self.recipe.pdaln_contrastive_weight * contrast
-        return loss + _mean_loss(model, copies) if self.recipe.pdaln_label_distorted else loss
+        return loss + _mean_loss(model, self._learnt(copies)) if self.recipe.pdaln_label_distorted else loss
+
+    def _learnt(self, batches: Sequence[Batch]) -> Sequence[Batch]:
+        """Return the batches whose tags are learnt: the step's own, and that of drawn target sentences if enabled."""
+        return batches if self.recipe.pdaln_labels == "drawn" else batches[:1]
 
     def _distilled(self, model: TokenTagger, batches: Sequence[Batch], rng: np.random.Generator) -> Tensor:
         """Return the mean over tokens of the cross-entropy to soft targets, or of the adversarial loss.

@@ -33,13 +33,16 @@ _SEEDS_APART = 100_003
 def pdaln(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan the base stage on source and labelled target (eq. 9), then rounds on adaptive data (eq. 10 and 11).
 
-    Departures: each step uses labelled target sentences besides source or augmented ones (eq. 10 encodes them for the
-    word MMD in any case). Without adaptive data (the ablation, or no shared entity types) the rounds use the same
+    Departure unless `pdaln_labels` is once: each step has labelled target sentences in its tag loss, besides source or
+    augmented ones (eq. 10 encodes them for the word MMD in any case), so that in the base stage they weigh nearly as
+    much as the whole source. Without adaptive data (the ablation, or no shared entity types) the rounds use the same
     sentences unchanged, as often. Source-only types get tags that are never decoded.
     """
     drawn, target = source_sample(recipe, data), tuple(item for item in data.train if item.sentence.tokens)
     source, notes = _base_source(recipe, data, drawn)
     bare, remark = _bare_text(recipe, data)
+    if recipe.pdaln_labels == "once":
+        source += target
     items = source
     if recipe.pdaln_rounds:
         made, note = adaptive_data(recipe, drawn, target) if recipe.pdaln_use_augmentation else ((), "")
