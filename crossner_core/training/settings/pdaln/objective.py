@@ -104,7 +104,9 @@ class PdalnObjective:
     Source: PDALN eq. 8 (no target labels), 9 (base stage), 10 and 11 (rounds). The teacher of a round is the model at
     the start of the round (progressive) or the student's moving average (mean_teacher); vat has none. Its tag
     probabilities on each token (a CRF's marginals; "outputs" in eq. 11) are the targets of a cross-entropy. Contrast is
-    between the step's labelled sentences, like D in eq. 7; unlabelled ones only enter the sentence MMD.
+    between the step's labelled sentences, like D in eq. 7; unlabelled ones only enter the sentence MMD. Departures: a
+    sentence's vector is the encoder's at [CLS], not its pooler's output; the sentences that a step compares are each of
+    similar length, so that a part of their MMD is of length; AdamW with clipping in place of Adam.
     """
 
     def __init__(
