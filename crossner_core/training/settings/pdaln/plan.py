@@ -42,7 +42,7 @@ def pdaln(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     source, notes = _base_source(recipe, data, drawn)
     bare, remark = _bare_text(recipe, data)
     if recipe.pdaln_labels == "once":
-        source += target
+        source += target  # eq. 9: each counts once
     items = source
     if recipe.pdaln_rounds:
         made, note = adaptive_data(recipe, drawn, target) if recipe.pdaln_use_augmentation else ((), "")
