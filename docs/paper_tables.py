@@ -52,7 +52,7 @@ _WHY: Mapping[tuple[tuple[str, str], tuple[str, str]], str] = {
     ),
     (("LANER w/o label context", _STAGED), (_CRF, _STAGED)): (
         "transitions of our CRF learn at 20 times its head's rate; at one rate, as in the paper, it gains +2.49 over "
-        "the tagger ([differences](differences.md), *one-rate*), LANER without label context +3.77: the published order"
+        "the tagger ([differences](differences.md), *one-rate*), LANER without label context +3.77 (older cells)"
     ),
     (("BERT-base", _STAGED), ("LANER", "direct")): (
         "not held to IOB2, the labels before a token are worth more here than the source ([laner](laner.md))"
