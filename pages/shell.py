@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import streamlit as st
 
@@ -25,9 +27,16 @@ log = logging.getLogger(__name__)
 _MOST_PROBLEMS = 50
 _CAMPAIGN = "campaign"
 _LAST = "shell:last-campaign"
-_NOTES = "shell:notes"
+_NOTE_STAYS = 3.0  # seconds
 _CLOSED = "shell:closed-campaign"
 _PERSON = "shell:person"
+
+
+@dataclass(slots=True)
+class _Note:
+    text: str
+    drawn: float | None = None
+    """When it was first drawn (monotonic, in seconds)."""
 
 
 def store() -> Store:
@@ -71,6 +80,7 @@ def _forget_other_person(actor: Actor) -> None:
     if st.session_state.setdefault(_PERSON, actor.id) != actor.id:
         for key in list(st.session_state):
             del st.session_state[key]
+        _notes().clear()
         st.session_state[_PERSON] = actor.id
 
 
@@ -83,8 +93,9 @@ def header(title: str, line: str, *, help: str = "") -> None:
                 with st.popover("Help", type="tertiary"):
                     st.markdown(help)
         st.caption(line)
-    for note in st.session_state.pop(_NOTES, []):
-        st.success(note)
+    with st.container():  # a place of its own: what is below must not move to another when a note comes
+        for text in _notes_to_draw():
+            st.success(text)
 
 
 def page(actor: Actor, title: str, line: str, *, help: str = "") -> CampaignView | None:
@@ -97,9 +108,28 @@ def page(actor: Actor, title: str, line: str, *, help: str = "") -> CampaignView
     return campaign
 
 
+@st.cache_resource(scope="session", show_spinner=False)
+def _notes() -> list[_Note]:
+    """Return the session's notes. Outside the session's state, as a run that was overtaken must not touch that."""
+    return []
+
+
 def note(text: str) -> None:
     """Show a line of success (Markdown) under the header of the next run (for use before `st.rerun`)."""
-    st.session_state.setdefault(_NOTES, []).append(text)
+    _notes().append(_Note(text))
+
+
+def _notes_to_draw() -> list[str]:
+    """Return the new notes, and for some seconds those of before.
+
+    The next thing that a person does can end the run that draws a note before the browser has it.
+    """
+    now, notes = time.monotonic(), _notes()
+    for note in notes.copy():  # the run before, which may not have ended yet, can still add one
+        note.drawn = note.drawn or now
+        if now - note.drawn > _NOTE_STAYS:
+            notes.remove(note)
+    return [note.text for note in notes]
 
 
 @contextmanager

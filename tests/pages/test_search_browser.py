@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support import builders
-from tests.support.editor.people import choose
+from tests.support.editor.people import Person
 from tests.support.live import App, app, browser_of, chromium, open_screen, task_of, wait
 from workbench.data import browsing
 from workbench.data.searching import Search
@@ -68,13 +68,33 @@ def test_a_hit_opens_in_the_editor_and_back_leads_to_the_same_search(app: App, s
 def test_types_proposed_in_all_hits_reach_the_next_annotator(app: App, chromium: Any) -> None:
     campaign = builders.make_campaign(app.store, app.people, name="Proposed")
     with browser_of(chromium, app, "eva") as context:
-        page = context.new_page()
-        page.goto(f"/data?campaign={campaign}&q=mara+vell")
-        page.get_by_text("Propose a type in all hits").click()
-        choose(page, page.get_by_label("Type to propose for"), page.get_by_role("option", name="musical artist"))
-        page.get_by_text("1 place in 1 sentence").wait_for()
-        page.get_by_role("button", name="Propose in 1 place").click()
-        page.get_by_text("1 suggestion written").wait_for()
+        person = _proposing(context, campaign)
+        person.presses("Propose in 1 place")
+        person.reads("1 suggestion written")
     with browser_of(chromium, app, "ann2") as context:
         page = open_screen(context, campaign)
         page.get_by_text("a search (eva").first.wait_for()
+
+
+def test_a_person_who_goes_on_at_once_still_reads_what_was_written(app: App, chromium: Any) -> None:
+    campaign = builders.make_campaign(app.store, app.people, name="Hasty")
+    with browser_of(chromium, app, "eva") as context:
+        person = _proposing(context, campaign)
+        button = person.page.get_by_role("button", name="Propose in 1 place")
+        switch = person.page.get_by_label("Regular expression")
+        goes_on = "(button, onward) => { button.click(); setTimeout(() => onward.click(), 2) }"
+        button.evaluate(goes_on, switch.element_handle())
+        wait(switch.is_checked, "the switch")
+        person.rests()
+        person.ticks("Regular expression")
+        person.reads("1 suggestion written")
+
+
+def _proposing(context: Any, campaign: int) -> Person:
+    """Open Sentences at a search, and choose what to propose in its hits."""
+    person = Person("eva", context.new_page())
+    person.page.goto(f"/data?campaign={campaign}&q=mara+vell")
+    person.ticks("Propose a type in all hits")
+    person.chooses("Type to propose for", "musical artist")
+    person.reads("1 place in 1 sentence")
+    return person
