@@ -28,6 +28,11 @@ _PDALN = {
     "PDALN − CRF on the same sentences": "PDALN − CRF, 100 sentences of wikigold",
     "PDALN without target labels − CRF on the source sentences": "PDALN − CRF, no labels of wikigold",
 }
+_BY_THE_PAPER = {
+    "PDALN, the paper's recipe − CRF, the paper's recipe, last rounds": "PDALN − CRF, 100 sentences of wikigold, the paper's recipe",
+}
+_AS_THERE = "one-rate"
+"""Section of `differences` whose rows were trained as in the papers, and stand for those of the same name."""
 _SECTION = re.compile(r"<!-- begin study-(\w+?)(?:-([\w-]+))? -->\n(.*?)\n<!-- end", re.DOTALL)
 _WRITTEN = re.compile(r"Written by `(?P<command>.*)` on (?P<date>\d{4}-\d\d-\d\d)\.")
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"
@@ -84,16 +89,19 @@ def _value(cell: str, numeric: bool) -> Value:
 
 def claims(studies: Sequence[StoredStudy]) -> str:
     """Return each claim of the papers once, with our difference, its interval and the verdict, as Markdown."""
-    study = _whole(studies, "differences")
-    (table,) = study.tables
+    study, as_there = _of(studies, "differences"), _of(studies, "differences", _AS_THERE)
+    (table,), (other,) = study.tables, as_there.tables
+    instead = {row[0]: row for row in other.rows}
     places = [table.columns.index(name) for name in _CLAIM]
-    rows = [tuple(row[place] for place in places) for row in table.rows]
-    short = replace(table, columns=_CLAIM, rows=(*rows, *_claims_of_pdaln(_whole(studies, "pdaln_ablation"))))
+    rows = [tuple(instead.get(row[0], row)[place] for place in places) for row in table.rows]
+    rows += _claims_of_pdaln(_of(studies, "pdaln_ablation"))
+    rows += _claims_by_the_paper(_of(studies, "pdaln_grid", "batch-32"))
+    short = replace(table, columns=_CLAIM, rows=tuple(rows))
     return f"{study.measured.partition(' Machine')[0]}\n\n{short.to_markdown()}"
 
 
-def _whole(studies: Sequence[StoredStudy], id: str) -> StoredStudy:
-    (study,) = (study for study in studies if (study.id, study.section) == (id, ""))
+def _of(studies: Sequence[StoredStudy], id: str, section: str = "") -> StoredStudy:
+    (study,) = (study for study in studies if (study.id, study.section) == (id, section))
     return study
 
 
@@ -106,6 +114,15 @@ def _claims_of_pdaln(study: StoredStudy) -> Iterator[tuple[Value, ...]]:
             whole = replace(gain, n=min(seeds[side] for side in str(label).split(" − ")))
             reached = verdict(whole, gain.published)
             yield _PDALN[label], "IOB2", whole, interval_words(whole), reached, "PDALN, table 1"
+
+
+def _claims_by_the_paper(study: StoredStudy) -> Iterator[tuple[Value, ...]]:
+    """Yield what the grid says of PDALN by the paper's recipe, its last round as it is."""
+    table = study.tables[-1]
+    columns = [table.columns.index(name) for name in ("difference", "95 % interval", "above the published")]
+    for row in table.rows:
+        if row[0] in _BY_THE_PAPER:
+            yield _BY_THE_PAPER[str(row[0])], "IOB2", *(row[column] for column in columns), "PDALN, table 1"
 
 
 def main() -> None:
