@@ -29,7 +29,9 @@ _PDALN = {
     "PDALN without target labels − CRF on the source sentences": "PDALN − CRF, no labels of wikigold",
 }
 _BY_THE_PAPER = {
-    "PDALN, the paper's recipe − CRF, the paper's recipe, last rounds": "PDALN − CRF, 100 sentences of wikigold, the paper's recipe",
+    "PDALN, the paper's recipe − CRF, the paper's recipe, last rounds": (
+        "PDALN − CRF, 100 sentences of wikigold, the paper's recipe"
+    ),
 }
 _AS_THERE = "one-rate"
 """Section of `differences` whose rows were trained as in the papers, and stand for those of the same name."""

@@ -16,6 +16,7 @@ from crossner_core.experiments.studies.pdaln_ablation import PdalnConfig, as_in_
 _NEW: dict[str, Any] = {"dropout": 0.5, "source_epochs": 10}
 _USUAL: dict[str, dict[str, Any]] = {"bilstm_crf": {**_NEW, "lstm_layers": 1, "lstm_size": 100}, "multi_cell": _NEW}
 _CRF, _BILSTM = "CRF, joint with the whole source", "BiLSTM-CRF, joint with the whole source"
+_ALONE = "source_only"
 _SEMI, _BARE = "semi-supervised", "unsupervised"
 # label, architecture, setting, other changes, system and supervision in the paper, what it is compared with
 _ROWS: tuple[tuple[str, str, str, dict[str, Any], str, str, str], ...] = (
@@ -28,8 +29,8 @@ _ROWS: tuple[tuple[str, str, str, dict[str, Any], str, str, str], ...] = (
     ("DATNet-F, BiLSTM", "bilstm_crf", "datnet", {"lstm_size": 200}, "DATNet", _SEMI, _BILSTM),
     ("DATNet-P, BiLSTM", "bilstm_crf", "datnet", {"lstm_private": True}, "DATNet", _SEMI, _BILSTM),
     (JIA, "bilstm_crf", "cross_domain_lm", {}, JIA, _SEMI, _BILSTM),
-    ("BiLSTM-CRF, source only", "bilstm_crf", "source_only", {}, "BiLSTM-CRF", _BARE, ""),
-    ("Multi-cell LSTM, source only", "multi_cell", "source_only", {}, "Multi-cell LSTM", _BARE, ""),
+    ("BiLSTM-CRF, source only", "bilstm_crf", _ALONE, {}, "BiLSTM-CRF", _BARE, ""),
+    ("Multi-cell LSTM, source only", "multi_cell", _ALONE, {}, "Multi-cell LSTM", _BARE, ""),
 )
 
 
@@ -41,7 +42,7 @@ def rows(config: PdalnConfig) -> list[Row]:
             joined(label, encoder_label),
             {"architecture": architecture, "setting": setting, **_usual(config, encoder, architecture), **changes},
             encoder=encoder,
-            size=config.target_sentences,
+            size=None if setting == _ALONE else config.target_sentences,
             order=config.order,
             published=published_f1(system, supervision) if comparable else {},
             against=(joined(other, encoder_label),) if other else (),
