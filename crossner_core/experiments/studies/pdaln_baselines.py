@@ -68,8 +68,8 @@ def _notes(config: PdalnConfig) -> list[str]:
         f"{config.target_sentences} labelled target sentences ({config.order} order). The paper prints one DATNet, and "
         "not whether it is DATNet-F or DATNet-P; its La-DTL and DATNet read word vectors by a BiLSTM.",
         "Rows with a BiLSTM have one layer, of 100, DATNet-F's of 200. They and the multi-cell LSTM learn for ten "
-        "epochs, or the recipe's. Jia et al. 2019 has a row on word vectors alone, as what stands beside a word is no "
-        "riddle to an encoder; its language models read the labelled sentences.",
+        "epochs, or the recipe's. Jia et al. 2019 has a row on word vectors alone: its language models "
+        "predict the words before and after, which an encoder has already read. They read the labelled sentences.",
     ]
 
 
