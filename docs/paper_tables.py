@@ -32,9 +32,8 @@ _NEEDS = (
     ("NER-BERT", "the paper's corpus of mentions (315 types, 16 million sentences), and a GPU"),
     ("FLAIR", "character models, which a GPU trains in hours, and the study `baselines` with them"),
     ("BARTNER", f"weights of BART; with a new decoder, {_NOT_RUN}"),
-    ("Jia et al. 2019, unsupervised", "a way to learn from raw target text alone, which `cross_domain_lm` has not"),
 )
-"""What a row takes, where its system and setting hold these words."""
+"""What a row takes, where its system holds these words."""
 _BEST_RUN = "PDALN"
 _SEMI, _BARE = "semi-supervised", "unsupervised"
 _STAGED, _CRF, _BACKGROUND = "pretrain_finetune", "BERT + CRF", "LANER w/o label background"
@@ -119,14 +118,14 @@ def _rows(table: Table, studies: Sequence[StoredStudy], alike: str) -> Iterator[
         candidates = _measured(published, studies)
         matched = max(candidates, key=lambda row: (len(row[0]), row[2].startswith(alike)), default=None)
         if matched is None:
-            matched = {}, None, _needs(f"{system}, {setting}", published)
+            matched = {}, None, _needs(str(system), published)
         yield _Row(str(system), str(setting), published, *matched)
 
 
-def _needs(row: str, corpora: Iterable[str]) -> str:
-    """Return what it takes to measure a system in its setting on these corpora."""
+def _needs(system: str, corpora: Iterable[str]) -> str:
+    """Return what it takes to measure a system on these corpora."""
     away = [corpus for corpus in corpora if corpus not in _HERE]
-    needs = next((words for part, words in _NEEDS if part in row), _NOT_RUN)
+    needs = next((words for part, words in _NEEDS if part in system), _NOT_RUN)
     if _NOT_RUN not in needs or not away:
         return needs
     return f"{needs}; {', '.join(away)} {'is' if len(away) == 1 else 'are'} not at hand"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from crossner_core.options.base import option
 
-_ONLY = {"setting": ("cross_domain_lm",)}
+_ONLY = {"setting": ("cross_domain_lm", "cross_domain_lm_unsupervised")}
 
 
 @dataclass(frozen=True)

@@ -288,6 +288,7 @@ class Recipe(
         max=1000,
         group="source",
         only=_TOGETHER,
+        unless=({"setting": ("cross_domain_lm_unsupervised",)},),
     )
     seed: int = option(
         555, "Seed of the head's initial weights, batch order and dropout.", min=0, max=2**31 - 1, group="machine"

@@ -42,6 +42,13 @@ _FORMER = {
     "pdaln_estimator": "biased",
 }
 _TWO_LSTMS = {"lstm_private": True, "lstm_size": 8}
+_GENERATED = {
+    "architecture": "bilstm_crf",
+    "encoder": "words:size=8,chars=cnn",
+    "lstm_size": 8,
+    "lstm_layers": 1,
+    "source_epochs": 1,
+}
 _STUDENT = {"self_training_epochs": 2, "self_training_batch": 4}
 RECIPES: dict[str, dict[str, Any]] = {
     "direct tagger": {},
@@ -54,14 +61,8 @@ RECIPES: dict[str, dict[str, Any]] = {
     "pdaln_unsupervised": {"setting": "pdaln_unsupervised", "pdaln_student": "mean_teacher", **_ROUND, **_FORMER},
     "la_dtl": {"setting": "la_dtl", "architecture": "crf", "source_epochs": 1},
     "datnet": {"setting": "datnet", "architecture": "bilstm_crf", **_TWO_LSTMS, "source_epochs": 1},
-    "cross_domain_lm": {
-        "setting": "cross_domain_lm",
-        "architecture": "bilstm_crf",
-        "encoder": "words:size=8,chars=cnn",
-        "lstm_size": 8,
-        "lstm_layers": 1,
-        "source_epochs": 1,
-    },
+    "cross_domain_lm": {"setting": "cross_domain_lm", **_GENERATED},
+    "cross_domain_lm_unsupervised": {"setting": "cross_domain_lm_unsupervised", **_GENERATED},
     "self_training": {"setting": "self_training", **_STUDENT},
     "transfer_self_training": {"setting": "transfer_self_training", **_SOURCE_STAGE, **_STUDENT},
 }

@@ -103,6 +103,7 @@ def test_other_than_default_names_what_was_changed_in_words() -> None:
         ("crf", "pdaln"),
         ("bilstm_crf", "datnet"),
         ("bilstm_crf", "cross_domain_lm"),
+        ("bilstm_crf", "cross_domain_lm_unsupervised"),
     ],
 )
 def test_recipe_form_asks_what_has_an_effect_and_nothing_else(architecture: str, setting: str) -> None:

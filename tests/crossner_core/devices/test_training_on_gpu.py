@@ -15,7 +15,8 @@ from tests.crossner_core.devices.claimed_device import ClaimedGpu, claimed_gpu, 
 from tests.crossner_core.devices.runs import recipe_of, run, run_in_parts, small_data
 
 # What a setting needs where it refuses the defaults.
-NEEDS = {"cross_domain_lm": {"encoder": "words:size=8,chars=cnn", "lstm_layers": 1}}
+_ON_WORDS = {"encoder": "words:size=8,chars=cnn", "lstm_layers": 1}
+NEEDS = {"cross_domain_lm": _ON_WORDS, "cross_domain_lm_unsupervised": _ON_WORDS}
 PAIRS = {
     f"{architecture}-{id}": {"architecture": architecture, "setting": id, **NEEDS.get(id, {})}
     for architecture in architecture_ids()

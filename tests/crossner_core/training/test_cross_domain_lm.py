@@ -35,7 +35,7 @@ from crossner_core.training.settings.two_crfs.objective import rows_of
 from crossner_core.training.tagging import Part, TaggerTask, begin_stage
 from tests.support.training_builders import TYPES, labelled, own_sentences, tiny_data, tiny_encoder, tiny_recipe
 
-ID = "cross_domain_lm"
+ID, BARE_ID = "cross_domain_lm", "cross_domain_lm_unsupervised"
 CHANGES: dict[str, Any] = {
     "setting": ID,
     "architecture": "bilstm_crf",
@@ -55,11 +55,11 @@ def words(chars: str = "none") -> Words:
 def stage_run(data: TrainingData | None = None, **changes: Any) -> TaskRun[TaggerTask]:
     """Return a stage that is ready to go, without dropout, its two CRFs apart from each other."""
     recipe = tiny_recipe(**{**CHANGES, "dropout": 0.0, "source_batch_size": 8, **changes})
-    (stage,) = setting(ID).plan(recipe, data or tiny_data(6, source=True))
+    (stage,) = setting(recipe.setting).plan(recipe, data or tiny_data(6, source=True))
     run = begin_stage(recipe, stage, words())
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
-        for part in objective_of(run).crf.parameters():
+        for part in (objective_of(run).crf or nn.Module()).parameters():
             part.add_(0.1 * torch.randn(part.shape, generator=generator))
     return run
 
@@ -151,6 +151,7 @@ def test_cross_domain_lm_loss_is_two_crfs_and_two_language_models_by_hand() -> N
     windows = source + target
     loss = loss_of(run, windows).item()
     batch, expected, size = batch_of(run, windows), 0.0, model.lstm.hidden_size
+    assert objective.crf is not None
     chains = {SOURCE: (objective.crf.head, objective.crf.chain), TARGET: (model.head, model.tag_pairs())}
     for domain, rows in ((SOURCE, range(4)), (TARGET, range(4, 7))):
         part = rows_of(batch, torch.tensor([row in rows for row in range(7)]))
@@ -281,6 +282,58 @@ def test_cross_domain_lm_a_batch_of_one_domain_or_one_token_has_a_loss() -> None
         loss.backward()
         grads = [weights.grad for weights in run.model.parameters() if weights.grad is not None]
         assert bool(loss.isfinite()) and loss.item() > 0 and all(bool(grad.isfinite().all()) for grad in grads)
+
+
+def unlabelled_data() -> TrainingData:
+    """Return data whose source annotates one type that the target has not, and misses one that it has."""
+    things = tuple(labelled([f"thing{n}", "sang"], [(0, 1, "misc")], id=f"misc-{n}") for n in range(4))
+    people = tuple(labelled(["Ines", "left", place], [(0, 1, "person")]) for place in ("Oslo", "Leeds"))
+    return replace(tiny_data(6), sources=(SourceCorpus(things + people),), unlabelled=BARE)
+
+
+def test_cross_domain_lm_without_target_labels_has_one_crf_and_reads_no_target_label() -> None:
+    data = unlabelled_data()
+    wrong = tuple(replace(item, spans=()) for item in data.train)
+    run, other = (stage_run(one, setting=BARE_ID) for one in (data, replace(data, train=wrong)))
+    windows = list(range(len(run.task.windows)))
+    objective = objective_of(run)
+    assert run.task.stage.train == data.source_train and len(objective.bare) == len(data.train) + len(BARE)
+    assert objective.crf is None and "6 target training sentences" in run.task.stage.notes[0]
+    assert loss_of(run, windows).item() == loss_of(other, windows).item()
+    loss_of(run, windows).backward()
+    assert objective.generator.domains.grad is not None
+    assert objective.generator.domains.grad[TARGET].any() and run.model.get_parameter("head.weight").grad is not None
+
+
+def test_cross_domain_lm_without_target_labels_counts_tags_of_the_source_and_words_of_both() -> None:
+    data = replace(tiny_data(1, source=True), unlabelled=())
+    weighted, tags = (stage_run(data, setting=BARE_ID, lm_samples=10_000, lm_weight=weight) for weight in (2.0, 1.0))
+    windows = [0, 1, 2]
+    of_tags = 2 * loss_of(tags, windows).item() - loss_of(weighted, windows).item()
+    batch, model = batch_of(tags, windows), tags.model
+    assert isinstance(model, BilstmCrf)
+    with torch.no_grad():
+        read = run_lstm(lstm_of(tags, SOURCE, TAGGING), model.token_vectors(batch), batch.sizes.lengths)
+        expected = path_loss(model.head(read), batch, model.tag_pairs()).item()
+    assert of_tags == pytest.approx(expected, rel=1e-3)
+
+
+def test_cross_domain_lm_without_target_labels_predicts_no_type_that_no_source_has(tmp_path: Path) -> None:
+    data = unlabelled_data()
+    recipe = tiny_recipe(**{**CHANGES, "setting": BARE_ID}, source_epochs=10, source_head_learning_rate=1e-2)
+    *_, last = train(recipe, data, checkpoint_dir=tmp_path, encoder=words())
+    assert last.result is not None and last.result.outcome == "early_stop"
+    predictor = load_tagger(tmp_path)
+    assert predictor.predict_spans([data.source_train[-1].sentence]) == [data.source_train[-1].spans]
+    found = {span.type for item in (*data.train, *data.test) for span in predictor.predict_spans([item.sentence])[0]}
+    assert found <= {"person"}
+
+
+def test_cross_domain_lm_without_target_labels_refuses_to_learn_nothing_of_the_target() -> None:
+    with pytest.raises(InvalidConfig, match=r"lm_weight is 0.*choose source_only"):
+        stage_run(setting=BARE_ID, lm_weight=0.0)
+    with pytest.raises(InvalidConfig, match=rf"lstm_layers is 2[\s\S]*{BARE_ID}"):
+        stage_run(setting=BARE_ID, lstm_layers=2)
 
 
 @pytest.mark.parametrize("chars", ["none", "cnn", "lstm"])

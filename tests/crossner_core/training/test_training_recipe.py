@@ -102,6 +102,7 @@ def test_setting_registry_names_the_known_ones() -> None:
         "la_dtl",
         "datnet",
         "cross_domain_lm",
+        "cross_domain_lm_unsupervised",
     )
     assert [id for id in setting_ids() if not needs_source(id)] == ["direct", "self_training"]
     with pytest.raises(InvalidConfig, match="direct, pretrain_finetune, joint"):
@@ -243,7 +244,7 @@ def test_recipe_field_of_a_stage_counts_exactly_where_the_plan_reads_it(id: str)
         "source_unmarked": "unknown",
     }  # fmt: skip
     trained = "crf" if setting(id).trains("crf") else setting(id).architectures[0]
-    plain = Recipe(setting=id, architecture=trained, lm_weight=0.0)
+    plain = Recipe(setting=id, architecture=trained, encoder="words:size=8", lstm_layers=1)
     for name, value in other.items():
         changed = replace(plain, **{name: value})
         assert (_plan(changed) == _plan(plain)) == (changed.hash == plain.hash), (id, name)

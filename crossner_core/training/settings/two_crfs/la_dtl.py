@@ -32,6 +32,7 @@ class LaDtlObjective(TwoCrfObjective):
 
     def terms(self, model: Crf, source: Domain | None, target: Domain | None) -> Tensor:
         recipe = self.recipe
+        assert self.crf is not None
         total = recipe.la_dtl_beta * squared_distance(self.crf, model, self.shared)
         if recipe.la_dtl_alpha and source is not None and target is not None:
             aligned = tag_mmd(

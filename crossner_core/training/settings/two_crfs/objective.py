@@ -45,17 +45,19 @@ class TwoCrfObjective:
     The model's CRF is the target's; the source's is in `parts`. The papers' losses are means over sentences; dividing
     their sum by the sentences' length keeps it near that of other settings, and the weights in proportion. Every batch
     has its share of both domains, where the papers draw a batch of each; a domain that is too small for that adds
-    nothing where it is missing. `targets` of the stage's sentences, the first ones, are the target's.
+    nothing where it is missing. `targets` of the stage's sentences, the first ones, are the target's; where there are
+    none, the model's CRF learns from the source's, and `crf` is None.
     """
 
     def __init__(self, recipe: Recipe, targets: int, model: TokenTagger) -> None:
         if not isinstance(model, Crf):
             raise InvalidConfig(f"Setting {recipe.setting!r} needs a CRF; {type(model).__name__} has none.")
         self.recipe, self.targets = recipe, targets
-        self.crf = SourceCrf(model)
-        self.parts: nn.Module = nn.ModuleDict({"crf": self.crf})
-        scales = {f"objective_parts.crf.{name}": scale for name, scale in model.rate_scales.items()}
-        model.rate_scales = model.rate_scales | scales
+        self.crf = SourceCrf(model) if targets else None
+        self.parts: nn.Module = nn.ModuleDict({"crf": self.crf} if self.crf else {})
+        if self.crf:
+            scales = {f"objective_parts.crf.{name}": scale for name, scale in model.rate_scales.items()}
+            model.rate_scales = model.rate_scales | scales
 
     def loss(self, model: TokenTagger, batch: Batch, sentences: Sequence[int], step: int) -> Tensor:
         """Return the loss of a batch, a scalar."""
@@ -64,8 +66,8 @@ class TwoCrfObjective:
         ours = torch.tensor([sentence < self.targets for sentence in sentences], device=batch.mask.device)  # (B,)
         source, target = self._domain(model, batch, ~ours, is_source=True), self._domain(model, batch, ours)
         total = torch.zeros((), device=batch.mask.device)
-        heads = ((source, self.crf.head, self.crf.chain), (target, model.head, model.tag_pairs()))
-        for domain, head, chain in heads:
+        own = (model.head, model.tag_pairs())
+        for domain, (head, chain) in ((source, (self.crf.head, self.crf.chain) if self.crf else own), (target, own)):
             if domain is not None:
                 scores = head(model.dropout(domain.read)).float()  # (B, W, K)
                 total = total + _per_sentence(path_loss(scores, domain.batch, chain), domain.batch)
