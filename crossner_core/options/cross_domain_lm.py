@@ -25,6 +25,7 @@ class CrossDomainLmOptions:
         group="source",
         only=_ONLY,
         later=True,
+        title="weight of the language model",
     )
     lm_samples: int = option(
         50,
@@ -35,9 +36,17 @@ class CrossDomainLmOptions:
         only=_ONLY,
         unless=({"lm_weight": (0.0,)},),
         later=True,
+        title="words drawn in a step",
     )
     lm_domain_size: int = option(
-        8, "Size of the vector of a domain.", min=1, max=256, group="source", only=_ONLY, later=True
+        8,
+        "Size of the vector of a domain.",
+        min=1,
+        max=256,
+        group="source",
+        only=_ONLY,
+        later=True,
+        title="size of a domain vector",
     )
     lm_task_size: int = option(
         8,
@@ -47,4 +56,5 @@ class CrossDomainLmOptions:
         group="source",
         only=_ONLY,
         later=True,
+        title="size of a task vector",
     )
