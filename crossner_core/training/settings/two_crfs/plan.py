@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from crossner_core.training.data import TrainingData
     from crossner_core.training.recipe import Recipe
 
+_UNSUPERVISED = "cross_domain_lm_unsupervised"
 _PLAIN = ("crf", "bilstm_crf")  # whose loss is that of the path alone
 
 
@@ -66,8 +67,13 @@ def _shows_neighbours(recipe: Recipe) -> InvalidConfig:
     """Return why a language model cannot learn from the vectors of a recipe's encoder."""
     return InvalidConfig(
         f"encoder is {recipe.encoder!r}, whose vectors hold the neighbouring words that the language model of the "
-        f"setting {recipe.setting!r} is to predict; choose word vectors (words:…), or set lm_weight to 0."
+        f"setting {recipe.setting!r} is to predict; choose word vectors (words:…){_or_none(recipe)}."
     )
+
+
+def _or_none(recipe: Recipe) -> str:
+    """Return that it would do without a language model, where the setting learns of the target otherwise, too."""
+    return "" if recipe.setting == _UNSUPERVISED else ", or set lm_weight to 0"
 
 
 def _refuse_what_shows_words(recipe: Recipe) -> None:
@@ -79,7 +85,7 @@ def _refuse_what_shows_words(recipe: Recipe) -> None:
     if recipe.lm_weight and recipe.lstm_layers > 1:
         raise InvalidConfig(
             f"lstm_layers is {recipe.lstm_layers}; from the second layer on both directions hold the words that the "
-            f"language model of the setting {recipe.setting!r} is to predict. Set it to 1, or lm_weight to 0."
+            f"language model of the setting {recipe.setting!r} is to predict. Set it to 1{_or_none(recipe)}."
         )
 
 
@@ -110,7 +116,7 @@ def _refuse_without_words(recipe: Recipe) -> None:
 
 
 @register_setting(
-    "cross_domain_lm_unsupervised",
+    _UNSUPERVISED,
     "Cross-domain LM without target labels: the source's tags, the words of both domains",
     order=11,
     unlabelled=True,
