@@ -299,6 +299,7 @@ def test_cross_domain_lm_without_target_labels_has_one_crf_and_reads_no_target_l
     objective = objective_of(run)
     assert run.task.stage.train == data.source_train and len(objective.bare) == len(data.train) + len(BARE)
     assert objective.crf is None and "6 target training sentences" in run.task.stage.notes[0]
+    assert set(run.task.stage.annotated or ()) == {frozenset(("misc", *TYPES))}  # all that no source has is outside
     assert loss_of(run, windows).item() == loss_of(other, windows).item()
     loss_of(run, windows).backward()
     assert objective.generator.domains.grad is not None
