@@ -90,6 +90,11 @@ class TrainingData:
         both = self.source_train + self.source_dev
         return tuple(sorted({span.type for item in both for span in item.spans}))
 
+    def target_text(self) -> tuple[tuple[Sentence, ...], str]:
+        """Return the target's training sentences without their labels, then its unlabelled ones, and a note on that."""
+        note = f"The {len(self.train)} target training sentences are used without their labels."
+        return tuple(item.sentence for item in self.train) + self.unlabelled, note
+
     def texts_of(self, types: Iterable[str], *, of_sources: bool = False) -> dict[str, tuple[str, ...]]:
         """Return what types mean: by the target or else the sources, `of_sources` by all of these; else their names."""
         texts = {} if of_sources else {name: tuple(own) for name, own in self.texts.items() if own}

@@ -40,7 +40,7 @@ def pdaln(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """
     drawn, target = source_sample(recipe, data), tuple(item for item in data.train if item.sentence.tokens)
     source, notes = _base_source(recipe, data, drawn)
-    bare, remark = _bare_text(recipe, data)
+    bare, remark = _bare_text(recipe, data, (data.unlabelled, ""))
     if recipe.pdaln_labels == "once":
         source += target  # eq. 9: each counts once
     items = source
@@ -67,12 +67,8 @@ def pdaln_unsupervised(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """
     drawn = source_sample(recipe, data)
     source, notes = _base_source(recipe, data, drawn)
-    bare, remark = _bare_text(recipe, data)
-    if remark:
-        notes.append(remark)
-    else:
-        bare = tuple(item.sentence for item in data.train) + bare
-        notes.append(f"The {len(data.train)} target training sentences are used without their labels.")
+    bare, note = _bare_text(recipe, data, data.target_text())
+    notes.append(note)
     if recipe.pdaln_rounds and not _has_rounds(recipe):
         notes.append(
             "No rounds of teacher and student: without target labels nothing is augmented; for rounds on unlabelled "
@@ -93,10 +89,12 @@ def _base_source(
     return whole, [f"Source: {len(whole)} of {count} sentences{more}."]
 
 
-def _bare_text(recipe: Recipe, data: TrainingData) -> tuple[tuple[Sentence, ...], str]:
-    """Return the unlabelled target sentences, with a note if they are the test sentences."""
+def _bare_text(
+    recipe: Recipe, data: TrainingData, rest: tuple[tuple[Sentence, ...], str]
+) -> tuple[tuple[Sentence, ...], str]:
+    """Return the unlabelled target sentences and a note: the rest, or the test sentences if the recipe has these."""
     if recipe.pdaln_bare_text == "rest":
-        return data.unlabelled, ""
+        return rest
     if not data.test:
         raise InvalidConfig(
             "pdaln_bare_text is 'test', and there are no test sentences; add some, or choose rest for the training "

@@ -131,14 +131,14 @@ def cross_domain_lm_unsupervised(recipe: Recipe, data: TrainingData) -> tuple[St
     """
     (stage,) = joint(recipe, data)
     texts = [item.sentence for item in data.source_train]
-    bare = tuple(item.sentence for item in data.train) + data.unlabelled
+    bare, note = data.target_text()
     nowhere = frozenset(data.types) - frozenset(data.source_types)
     stage = replace(
         stage,
         train=data.source_train,
         annotated=tuple(known | nowhere for known in data.source_annotated),
         objective=_language_models(recipe, 0, texts, bare),
-        notes=(f"The {len(data.train)} target training sentences are used without their labels.",),
+        notes=(note,),
     )
     return (stage,)
 
