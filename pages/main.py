@@ -29,14 +29,21 @@ _STYLE = """
 [data-testid^="stBaseButton-primary"] kbd { color: #fff; opacity: 1 }
 [data-testid="stMain"] [data-testid="stPageLink-NavLink"] { padding-left: 0; padding-right: 0 }
 .st-key-rooms [data-testid="stPageLink-NavLink"] { padding: 0 .5rem }
+[data-testid="stLayoutWrapper"]:has(> [class*="st-key-notes-"] [data-testid="stAlert"]) {
+  position: sticky; top: 4rem; z-index: 99; animation: leaves .2s 8s forwards
+}
+@keyframes leaves { to { top: -12rem } }
+[class*="st-key-notes-"] [data-testid="stAlert"] { background: #fff; border-radius: 6px }
 @media (prefers-color-scheme: dark) {
   [data-testid="stCaptionContainer"] { color: #a3adb8 }
+  [class*="st-key-notes-"] [data-testid="stAlert"] { background: #14181d }
   [data-testid="stMultiSelectTagsContainer"] [data-tag] { background-color: #2d6cb5 }
   [data-testid^="stBaseButton-primary"] { background-color: #2d6cb5; border-color: #2d6cb5 }
 }
 """
 """Captions, main buttons and chosen values at a contrast of 4.5:1 or more (Streamlit's are at 4.2 in light and 2.9 in
-dark), and links to pages in line with the text around them."""
+dark), links to pages in line with the text around them, and for a while notes of success also in sight of a person who
+has scrolled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,9 +93,12 @@ def header(title: str, line: str, *, help: str = "") -> None:
                 with st.popover("Help", type="tertiary"):
                     st.markdown(help)
         st.caption(line)
-    with st.container():  # a place of its own: what is below must not move to another when a note comes
-        for text in _notes_to_draw():
-            st.success(text)
+    notes = _notes_to_draw()
+    newest = max((note.drawn or 0.0 for note in notes), default=0.0)
+    # A place of its own: what is below must not move to another when a note comes. Its style begins with the newest.
+    with st.container(key=f"notes-{newest:.3f}"):
+        for note in notes:
+            st.success(note.text)
 
 
 def page(actor: Actor, title: str, line: str, *, help: str = "") -> CampaignView | None:
@@ -119,7 +122,7 @@ def note(text: str) -> None:
     _notes().append(_Note(text))
 
 
-def _notes_to_draw() -> list[str]:
+def _notes_to_draw() -> list[_Note]:
     """Return the new notes, and for some seconds those of before.
 
     The next thing that a person does can end the run that draws a note before the browser has it.
@@ -129,7 +132,7 @@ def _notes_to_draw() -> list[str]:
         note.drawn = note.drawn or now
         if now - note.drawn > _NOTE_STAYS:
             notes.remove(note)
-    return [note.text for note in notes]
+    return notes.copy()
 
 
 @contextmanager

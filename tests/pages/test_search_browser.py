@@ -1,4 +1,4 @@
-"""From a search into the editor and back, in a real browser: the search is as it was."""
+"""What a person sees after going on, in a real browser: the search is as it was, and what was done is in sight."""
 
 from __future__ import annotations
 
@@ -98,3 +98,28 @@ def _proposing(context: Any, campaign: int) -> Person:
     person.chooses("Type to propose for", "musical artist")
     person.reads("1 place in 1 sentence")
     return person
+
+
+def test_a_note_of_success_is_in_sight_for_a_while_of_who_has_scrolled(app: App, chromium: Any) -> None:
+    with browser_of(chromium, app, "ann1") as context:
+        page = context.new_page()
+        page.set_viewport_size({"width": 1200, "height": 400})
+        page.goto("/account")
+        notes = page.locator('[class*="st-key-notes-"]')
+
+        def rename(name: str) -> None:
+            page.get_by_label("Display name").fill(name)
+            page.get_by_role("button", name="Change the name").click()
+            page.get_by_text(f"{name} · annotator").wait_for()
+
+        def place() -> float:
+            """Scroll down and return how far below the window's top the notes are."""
+            page.locator('[data-testid="stMain"]').evaluate("main => { main.scrollTop = 260 }")
+            box = notes.bounding_box()
+            return box["y"] if box and box["height"] else -1.0
+
+        for name in ("Ann One", "Ann Two"):  # the second comes while the first is still drawn
+            rename(name)
+            wait(lambda: 0 < place() < 200, "a note in sight")
+            page.evaluate("document.getAnimations().forEach(animation => animation.finish())")
+            assert place() < 0
