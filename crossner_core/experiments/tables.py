@@ -143,10 +143,10 @@ def interval_words(gain: Measured) -> str:
 
 
 def verdict(gain: Measured, least: float = 0.0) -> str:
-    """Return whether the mean of paired differences is above `least`: yes, no, undecided or not tested."""
+    """Return whether the mean of paired differences is above `least`: yes, no, undecided, one seed or not tested."""
     interval = interval_of(gain)
     if interval is None:
-        return NOT_TESTED if gain.mean is None else "undecided"
+        return NOT_TESTED if gain.mean is None else "one seed"
     low, high = interval
     return "yes" if low > least else "no" if high < least else "undecided"
 

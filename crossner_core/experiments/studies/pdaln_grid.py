@@ -35,6 +35,7 @@ TITLE = "PDALN's grid"
 SUPERVISIONS = {"semi-supervised": "pdaln", "unsupervised": "pdaln_unsupervised"}
 _CRF, _TRAINED_ON, _CONTRAST = "CRF", "CRF trained on", "contrast alone"
 _RATES, _PAPER = "the paper's rates", "the paper's recipe"
+_WHOLE, _PLAIN = "PDALN (mean)", "BERT + CRF"  # the systems as published
 _CONTRAST_ALONE = {**NO_TERMS, "pdaln_use_contrastive": True}
 # Source: PDALN section 5.3, and eq. 4 for the estimator. The text has no warm-up, and one rate for all layers and
 # stages.
@@ -106,12 +107,13 @@ def _group(config: PdalnGridConfig, supervision: str, label: str, encoder: str) 
     setting, usual = SUPERVISIONS[supervision], config.recipe_of()
     short = "" if supervision == "semi-supervised" else supervision
 
-    def row(name: str, changes: Mapping[str, Any]) -> Row:
+    def row(name: str, changes: Mapping[str, Any], system: str = "") -> Row:
         whole = {"architecture": "crf", "setting": setting, **_STANDS, **changes}
-        return Row(joined(name, short, label), whole, encoder, config.target_sentences, config.order)
+        published = published_f1(system, supervision) if as_in_the_paper(config) else {}
+        return Row(joined(name, short, label), whole, encoder, config.target_sentences, config.order, published)
 
     def plain(name: str, changes: Mapping[str, Any]) -> tuple[Row, ...]:
-        rows = [row(joined(_CRF, name), {**NO_TERMS, **changes})]
+        rows = [row(joined(_CRF, name), {**NO_TERMS, **changes}, _PLAIN if name == _PAPER else "")]
         if setting == "pdaln":
             trained_on = {**NO_TERMS, "pdaln_rounds": usual.pdaln_rounds, **changes}
             rows.append(row(joined(_TRAINED_ON, name), trained_on))
@@ -128,7 +130,10 @@ def _group(config: PdalnGridConfig, supervision: str, label: str, encoder: str) 
     by_batch = {batch: plain(f"batch {batch}", {"pdaln_batch_size": batch}) for batch in used}
     # Without target labels the two are one.
     recipes = {_RATES: PAPER_RATES, _PAPER: PAPER_RECIPE} if setting == "pdaln" else {_PAPER: PAPER_RATES}
-    papers = tuple((*plain(name, made), row(f"PDALN, {name}", made)) for name, made in recipes.items())
+    papers = tuple(
+        (*plain(name, made), row(f"PDALN, {name}", made, _WHOLE if name == _PAPER else ""))
+        for name, made in recipes.items()
+    )
     return Group(supervision, joined(short, label), tuple(candidates), by_batch, papers)
 
 
@@ -205,12 +210,17 @@ def _notes(config: PdalnGridConfig, inputs: Inputs) -> list[str]:
         "each step also learns the tags of labelled target sentences, half as many as its own; there these are among "
         "the base stage's, once an epoch, and the rounds learn the tags of augmented sentences alone.",
     ]
+    usual = config.recipe_of()
+    apart = ["unlabelled text is the rest of train, not the test sentences"] if usual.pdaln_bare_text == "rest" else []
+    if usual.pdaln_distil_tokens == "all":
+        apart.append("the student learns from the teacher on all tokens, not on those of entities alone")
+    if apart:
+        notes.append(f"Unlike in the paper, {' and '.join(apart)}.")
     for group in groups(config):
         best = chosen_on_dev(config, group, inputs)
         whom = f"Best on dev: {best.label}." if best is not None else "Nothing is chosen while a dev F1 is missing."
         notes.append(joined(group.label, whom) if best is None else whom)
-    bare = config.recipe_of().pdaln_bare_text
-    if bare == "test":
+    if usual.pdaln_bare_text == "test":
         notes.append("Transductive: the unlabelled text is the test sentences, without their labels.")
     return notes + list(overridden(config, rows(config)))
 
@@ -254,7 +264,7 @@ def _line(values: Sequence[float], known: float | None) -> tuple[Value, ...]:
 
 def _published(config: PdalnGridConfig, supervision: str) -> float | None:
     """Return the published mean of PDALN minus BERT + CRF over the corpora; None in another set-up."""
-    ours, theirs = (published_f1(system, supervision) for system in ("PDALN (mean)", "BERT + CRF"))
+    ours, theirs = (published_f1(system, supervision) for system in (_WHOLE, _PLAIN))
     if not as_in_the_paper(config) or any(corpus not in ours for corpus in config.corpora):
         return None
     return sum(ours[corpus] - theirs[corpus] for corpus in config.corpora) / len(config.corpora)

@@ -39,10 +39,10 @@ def test_paired_interval_is_students_t() -> None:
     assert wide is not None and narrow is not None and wide[1] - wide[0] < narrow[1] - narrow[0]
 
 
-def test_verdict_is_yes_no_undecided_or_not_tested() -> None:
+def test_verdict_is_yes_no_undecided_one_seed_or_not_tested() -> None:
     above = summary([1.0, 2.0, 1.5])
     assert verdict(above) == "yes" and verdict(summary([-1.0, -2.0, -1.5])) == "no" == verdict(above, 4.03)
-    assert verdict(summary([-1.0, 2.0, 0.5])) == verdict(summary([3.0])) == "undecided"
+    assert (verdict(summary([-1.0, 2.0, 0.5])), verdict(summary([3.0]))) == ("undecided", "one seed")
     assert verdict(summary([])) == "not tested"
 
 

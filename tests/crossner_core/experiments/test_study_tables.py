@@ -195,7 +195,7 @@ def test_differences_average_over_corpora_and_say_what_is_reached() -> None:
     crf, pdaln = made.tables[0].rows
     known = pytest.approx((58.03 - 58.88 + 70.34 - 68.30) / 2)  # of the same corpora
     assert crf[2] == Measured(2.25, pytest.approx(0.3536, abs=1e-4), 2, known, True)  # type: ignore[arg-type]
-    assert crf[1] == "IOB2" and crf[3:5] == ("-0.93 to +5.43", "undecided")
+    assert (pdaln[1], crf[1]) == ("IOB2", "IOB2") and crf[3:5] == ("-0.93 to +5.43", "undecided")
     assert crf[5] == "ai +2.00 ± 0.00; music +2.50 ± 0.71"
     assert pdaln[3:5] == ("–", "not tested") and "entity tagging" in made.notes[0]
     with pytest.raises(InvalidConfig, match="Unknown claim magic"):
@@ -225,6 +225,7 @@ def test_claims_carry_the_papers_differences_over_our_domains_and_what_is_not_te
                          ("entity tagging (4 types), direct", 5.10), ("DAPT, pretrain_finetune", 4.81)):  # fmt: skip
         assert printed[label] == pytest.approx(known, abs=0.01), label
     assert rows["tagger held to IOB2 − by argmax"][1] == "IOB2 − argmax"
+    assert rows["LANER − tagger"][1] == "IOB2 from left to right − IOB2"
     assert any("DAPT, pretrain_finetune is not tested: one encoder for all corpora" in note for note in made.notes)
     own = chosen.config(corpora=("ai",), encoders=("dapt=/y/{corpus}",), claims=("dapt",))
     assert not any("is not tested" in note for note in chosen.build(own, Inputs({}, Path(), Path())).notes)
