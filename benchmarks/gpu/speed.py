@@ -3,6 +3,10 @@
 A switch is off until a card has shown what it is worth: `pinned` (batches from page-locked memory, without the host
 waiting), `packed` (the encoder's layers read a batch without its padding), `deterministic` (algorithms that give the
 same numbers each time), `compiled` (the encoder by torch.compile).
+
+There is no switch for flash attention: PyTorch's takes no mask, which padded batches need; for windows of any length it
+has no dropout (`varlen_attn`) or is a prototype that finds no kernel where gradients are wanted (nested tensors). On a
+card attention is the fused kernel that takes a mask.
 """
 
 from __future__ import annotations

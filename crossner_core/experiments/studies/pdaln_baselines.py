@@ -38,7 +38,7 @@ _ROWS: tuple[tuple[str, str, str, dict[str, Any], str, str, str], ...] = (
 
 
 def rows(config: PdalnConfig) -> list[Row]:
-    """Return the rows of each encoder, with the paper's figures where the number of target sentences is the paper's."""
+    """Return the rows of each encoder, on word vectors with the paper's figures, if the target sentences are as many."""
     comparable = as_in_the_paper(config)
     return [
         Row(
@@ -47,7 +47,7 @@ def rows(config: PdalnConfig) -> list[Row]:
             encoder=encoder,
             size=None if supervision == _BARE else config.target_sentences,
             order=config.order,
-            published=published_f1(system, supervision) if comparable else {},
+            published=published_f1(system, supervision) if comparable and _reads_words(config, encoder) else {},
             against=(joined(other, encoder_label),) if other else (),
         )
         for encoder_label, encoder in each_encoder(config)

@@ -43,6 +43,7 @@ class CrossDomainLmObjective(TwoCrfObjective):
     count alike, where the released code counts the target's tags twice; sentences have no boundary words; rare words
     are words of their own. The paper's language models also read raw text of both domains; here it is the target's
     unlabelled sentences.
+    There: word vectors of 100 dimensions and a CNN over characters, BiLSTMs of 200, batches of 30.
     Source: Jia et al. 2019, "Cross-Domain NER using Cross-Domain Language Modeling", ACL, section 3.
     """
 
