@@ -48,7 +48,8 @@ SHORT = {
     "precision": "fp32",
 }
 # What a setting needs where it refuses the defaults.
-NEEDS = {"cross_domain_lm": {"encoder": "words:size=50", "lstm_layers": 1}}
+_ON_WORDS: dict[str, object] = {"encoder": "words:size=8,chars=cnn", "lstm_layers": 1}
+NEEDS = {"cross_domain_lm": _ON_WORDS, "cross_domain_lm_unsupervised": _ON_WORDS}
 
 
 def main() -> int:
@@ -82,12 +83,7 @@ def measured(options: argparse.Namespace) -> Iterator[str]:
 
 def correct(options: argparse.Namespace) -> Iterator[str]:
     """Yield a table with a line for each pair of architecture and setting."""
-    pairs = [
-        (architecture, id)
-        for architecture in architecture_ids()
-        for id in setting_ids()
-        if setting(id).trains(architecture)
-    ]
+    tried = pairs()
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.workers, mp_context=context) as pool:
         yield from (
@@ -95,15 +91,30 @@ def correct(options: argparse.Namespace) -> Iterator[str]:
             "| architecture | setting | dev F1 GPU | CPU | again | resumed | moved | seconds GPU | CPU |",
             "|---|---|---|---|---|---|---|---|---|",
         )
-        for line in pool.map(measure, pairs, [options] * len(pairs)):
+        for line in pool.map(measure, tried, [options] * len(tried)):
             yield f"| {' | '.join(line)} |"
+
+
+def pairs() -> list[tuple[str, str]]:
+    """Return each architecture with each setting that trains it."""
+    return [
+        (architecture, id)
+        for architecture in architecture_ids()
+        for id in setting_ids()
+        if setting(id).trains(architecture)
+    ]
+
+
+def recipe_of(pair: tuple[str, str], **changes: object) -> Recipe:
+    """Return the recipe of a few steps of a pair; what its setting needs comes before other changes."""
+    fields = {"architecture": pair[0], "setting": pair[1], **changes, **NEEDS.get(pair[1], {})}
+    return Recipe.from_dict({**SHORT, **fields})
 
 
 def measure(pair: tuple[str, str], options: argparse.Namespace) -> list[str]:
     """Return one line of the table; an error becomes its text."""
     torch.set_num_threads(1)
-    fields = {"architecture": pair[0], "setting": pair[1], "encoder": options.encoder, **NEEDS.get(pair[1], {})}
-    recipe = Recipe.from_dict({**SHORT, **fields, "deterministic": options.deterministic})
+    recipe = recipe_of(pair, encoder=options.encoder, deterministic=options.deterministic)
     data = _data(recipe, options)
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)

@@ -15,6 +15,7 @@ from crossner_core.encoders import packing, windows
 from crossner_core.experiments.corpora import Corpus
 from crossner_core.training import tagging
 from crossner_core.training.loop import train
+from crossner_core.training.settings.registry import setting, setting_ids
 from tests.crossner_core.devices.claimed_device import claimed_gpu
 from tests.crossner_core.devices.runs import recipe_of, run, small_data
 from tests.support.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
@@ -35,6 +36,12 @@ def test_benchmark_writes_its_lines_as_a_section(monkeypatch: pytest.MonkeyPatch
         assert command.main() == 0
     page = (tmp_path / "training.md").read_text()
     assert "<!-- begin gpu -->" in page and "- 3 tokens/s" in page and str(tmp_path) not in page
+
+
+def test_every_pair_of_the_benchmark_has_a_recipe_that_its_setting_accepts() -> None:
+    assert {id for _, id in command.pairs()} == set(setting_ids())
+    for pair in command.pairs():
+        setting(pair[1]).check(command.recipe_of(pair, encoder="minilm"))
 
 
 @pytest.mark.parametrize("switch", ["usual", "pinned", "packed", "deterministic"])

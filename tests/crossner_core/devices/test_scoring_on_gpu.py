@@ -14,11 +14,13 @@ import torch
 
 from crossner_core.acquisition import signals
 from crossner_core.acquisition.scoring import embedding_parts, model_parts
+from crossner_core.adaptation.character_models import run_character_models
 from crossner_core.adaptation.dapt import run_dapt
 from crossner_core.adaptation.entity_tagging import run_entity_tagging
 from crossner_core.adaptation.pretraining import PretrainEvent
 from crossner_core.adaptation.texts import PretrainText
 from crossner_core.models.registry import architecture_ids
+from crossner_core.options.character_models import CharacterModelOptions
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
 from crossner_core.training.engine import TaskRun
@@ -51,7 +53,18 @@ def entity_tagging(folder: Path, should_stop: Callable[[], bool], **changes: obj
     return list(made)
 
 
-@pytest.mark.parametrize("pretrain", [dapt, entity_tagging])
+def character_models(folder: Path, should_stop: Callable[[], bool], **changes: object) -> list[PretrainEvent]:
+    documents = [item.sentence.words for item in own_sentences(40)]
+    text = PretrainText(lambda: iter(documents), lambda: iter(documents[:8]))
+    small = {"device": "cuda", "hidden_size": 8, "row_length": 80, "batch_size": 2}
+    options = CharacterModelOptions.from_dict({**small, **changes})
+    return list(run_character_models(options, text, out=folder / "out", work=folder / "work", should_stop=should_stop))
+
+
+every_pre_training = pytest.mark.parametrize("pretrain", [dapt, entity_tagging, character_models])
+
+
+@every_pre_training
 def test_pre_training_resumed_on_a_gpu_equals_uninterrupted(tmp_path: Path, pretrain: Callable[..., object]) -> None:
     with claimed_gpu():
         (*_, whole) = pretrain(tmp_path / "whole", lambda: False)
@@ -64,7 +77,7 @@ def test_pre_training_resumed_on_a_gpu_equals_uninterrupted(tmp_path: Path, pret
     assert resumed.result.provenance["fingerprint"] == whole.result.provenance["fingerprint"]
 
 
-@pytest.mark.parametrize("pretrain", [dapt, entity_tagging])
+@every_pre_training
 def test_pre_training_is_deterministic_where_that_is_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pretrain: Callable[..., object]
 ) -> None:

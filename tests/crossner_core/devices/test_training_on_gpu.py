@@ -7,21 +7,17 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.gpu.__main__ import NEEDS, pairs
 from crossner_core.models.registry import architecture_ids
 from crossner_core.training.predictor import load_tagger
 from crossner_core.training.recipe import Recipe
-from crossner_core.training.settings.registry import setting, setting_ids
+from crossner_core.training.settings.registry import setting_ids
 from tests.crossner_core.devices.claimed_device import ClaimedGpu, claimed_gpu, whole_on_gpu
-from tests.crossner_core.devices.runs import recipe_of, run, run_in_parts, small_data
+from tests.crossner_core.devices.runs import recipe_of, run, run_in_parts, save_character_models, small_data
 
-# What a setting needs where it refuses the defaults.
-_ON_WORDS = {"encoder": "words:size=8,chars=cnn", "lstm_layers": 1}
-NEEDS = {"cross_domain_lm": _ON_WORDS, "cross_domain_lm_unsupervised": _ON_WORDS}
 PAIRS = {
     f"{architecture}-{id}": {"architecture": architecture, "setting": id, **NEEDS.get(id, {})}
-    for architecture in architecture_ids()
-    for id in setting_ids()
-    if setting(id).trains(architecture)
+    for architecture, id in pairs()
 }
 # Virtual adversarial training goes back through a model in evaluation mode.
 VAT = {
@@ -57,6 +53,12 @@ VARIANTS: dict[str, dict[str, object]] = {
     "datnet-private": {"architecture": "bilstm_crf", "setting": "datnet", "lstm_private": True},
     "coach-templates": {"architecture": "coach", "template_weight": 1.0},
 }
+# The settings of no variant, on the quickest architecture that they train.
+SETTINGS = {
+    id: next(PAIRS[name] for name in (f"crf-{id}", f"bilstm_crf-{id}") if name in PAIRS)
+    for id in setting_ids()
+    if id not in {fields.get("setting", "direct") for fields in VARIANTS.values()}
+}
 
 
 def check_tagger(gpu: ClaimedGpu, folder: Path) -> None:
@@ -91,7 +93,14 @@ def test_architecture_resumed_on_a_gpu_equals_uninterrupted(tmp_path: Path, arch
     check_resumed(recipe_of(architecture=architecture, max_epochs=4), tmp_path)
 
 
+def test_flair_body_resumed_on_a_gpu_equals_uninterrupted(tmp_path: Path) -> None:
+    (tmp_path / "vectors.txt").write_text("oslo 1 2 3\nmarble 4 5 6\n", encoding="utf-8")
+    folder = save_character_models(tmp_path / "models")
+    encoder = f"flair:{folder},words={tmp_path / 'vectors.txt'}"
+    check_resumed(recipe_of(architecture="bilstm_crf", encoder=encoder, max_epochs=4), tmp_path)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", list(VARIANTS.values()), ids=list(VARIANTS))
+@pytest.mark.parametrize("changes", list((VARIANTS | SETTINGS).values()), ids=list(VARIANTS | SETTINGS))
 def test_variant_resumed_on_a_gpu_equals_uninterrupted(tmp_path: Path, changes: dict[str, object]) -> None:
     check_resumed(recipe_of(**changes), tmp_path)

@@ -9,16 +9,19 @@ from pathlib import Path
 import pytest
 import torch
 
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.flair import Flair
 from crossner_core.models.registry import architecture_ids
 from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import load_tagger
+from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.registry import setting
 from crossner_core.training.tagging import Part, begin_stage
 from tests.support.training_builders import TYPES, labelled, own_sentences, tiny_data, tiny_encoder, tiny_recipe
 
-# Recipe fields by which an architecture trains otherwise, each a case of its own.
+# Recipe fields by which an architecture trains otherwise, or on another body, each a case of its own.
 VARIANTS: dict[str, dict[str, object]] = {
     "label_aware-mixed": {
         "architecture": "label_aware",
@@ -35,15 +38,24 @@ VARIANTS: dict[str, dict[str, object]] = {
     "type_label_aware-own": {"architecture": "type_label_aware", "type_encoder": "own", "type_negatives": "drawn"},
     "coach-templates": {"architecture": "coach", "template_weight": 0.5},
     "label_aware-identities": {"architecture": "label_aware", "label_embeddings": False, "label_bilstm": False},
+    "bilstm_crf-flair": {"architecture": "bilstm_crf", "encoder": "flair:characters", "lstm_size": 16},
 }
 CASES = {id: {"architecture": id} for id in architecture_ids()} | VARIANTS
 
 pytestmark = pytest.mark.parametrize("changes", list(CASES.values()), ids=list(CASES))
 
 
+def encoder_for(recipe: Recipe) -> Encoder:
+    """Return the tiny encoder, or small character models where the recipe asks for FLAIR."""
+    if not recipe.encoder.startswith("flair:"):
+        return tiny_encoder()
+    letters = sorted({letter for item in own_sentences(60) for word in item.sentence.words for letter in word})
+    return Flair.make({"characters": "".join(letters), "hidden_size": 24})
+
+
 def run(changes: dict[str, object], data: TrainingData, folder: Path, **options: object) -> RunResult:
     recipe = tiny_recipe(label_size=8, **changes)
-    *_, last = train(recipe, data, checkpoint_dir=folder, encoder=tiny_encoder(), **options)  # type: ignore[arg-type]
+    *_, last = train(recipe, data, checkpoint_dir=folder, encoder=encoder_for(recipe), **options)  # type: ignore[arg-type]
     assert last.result is not None
     return last.result
 
@@ -90,7 +102,7 @@ def test_architecture_learns_nothing_about_types_that_a_corpus_does_not_annotate
     recipe = tiny_recipe(label_size=8, setting="pretrain_finetune", source_unmarked="unknown", **changes)
     data = replace(tiny_data(), sources=(SourceCorpus(own), SourceCorpus(other)))
     (source, _) = setting("pretrain_finetune").plan(recipe, data)
-    run = begin_stage(recipe, source, tiny_encoder())
+    run = begin_stage(recipe, source, encoder_for(recipe))
     run.model.eval()
     marked, bare = (
         [number for number, window in enumerate(run.task.windows) if (window.sentence < len(own)) == wanted]

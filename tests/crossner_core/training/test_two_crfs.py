@@ -346,6 +346,27 @@ def test_two_crfs_a_batch_of_one_domain_or_one_window_has_a_loss(way: str) -> No
 
 
 @every_way
+def test_two_crfs_take_many_types_that_the_source_has_not(tmp_path: Path, way: str) -> None:
+    more = tuple(f"type{number}" for number in range(14))
+    rare = tuple(labelled(["Oslo", "left"], [(0, 1, name)], id=name) for name in more[:12])  # two never occur
+    data = apart_data()
+    data = replace(data, types=(*TYPES, *more), train=(*data.train, *rare))
+    run = stage_run(data, **WAYS[way])
+    loss_of(run, list(range(len(run.task.windows)))).backward()
+    mine, theirs = (
+        head.weight.grad.abs().sum(1) for head in (run.model.get_submodule("head"), objective_of(run).crf.head)
+    )
+    tags = {name: run.model.tags.index(f"B-{name}") for name in ("misc", "person", *more)}
+    assert all(mine[tags[name]] > 0 and theirs[tags[name]] == 0 for name in more)
+    assert mine[tags["misc"]] == 0 and theirs[tags["misc"]] > 0 and mine[tags["person"]] > 0 < theirs[tags["person"]]
+    *_, last = train(tiny_recipe(**WAYS[way]), data, checkpoint_dir=tmp_path, encoder=tiny_encoder())
+    assert last.result is not None and last.result.test is not None
+    suggested = load_tagger(tmp_path).predict_spans([item.sentence for item in (*data.train, *data.source_train)])
+    assert tuple(last.result.test.per_type) == data.types
+    assert {span.type for spans in suggested for span in spans} <= set(data.types)
+
+
+@every_way
 def test_two_crfs_overfit_and_leave_a_plain_tagger(tmp_path: Path, way: str) -> None:
     items = own_sentences(16)
     data = TrainingData(train=items, types=TYPES, dev=items, test=items, sources=(SourceCorpus(items[:8]),))
