@@ -5,6 +5,7 @@ python -m crossner_core.adaptation dapt --corpus FOLDER --domain music --level i
 python -m crossner_core.adaptation entity-tagging --labelled FILE … --out FOLDER
 python -m crossner_core.adaptation entity-tagging --tagged FOLDER --out FOLDER
 python -m crossner_core.adaptation character-models --text FILE … --out FOLDER
+python -m crossner_core.adaptation convert-flair --forward FILE --backward FILE --out FOLDER
 
 Several processes compute each step together: `torchrun --nproc-per-node 2 -m …`, or `accelerate launch --multi_gpu …`.
 The first Ctrl-C saves and stops; run the same command again to resume. Exit code 1: an error; 2: a command line that
@@ -126,6 +127,20 @@ def character_models(
         return run_character_models(options, source, should_stop=should_stop, **_folders(out, work, fresh))
 
     return _follow(start, "characters")
+
+
+@app.command("convert-flair", cls=SeveralValuesCommand)
+def convert_flair(
+    forward: Annotated[Path, flag("FLAIR's model that reads from the left (news-forward….pt)", "FILE")],
+    backward: Annotated[Path, flag("FLAIR's model that reads from the right (news-backward….pt)", "FILE")],
+    out: Out,
+) -> int:
+    """Make an encoder of two character models that FLAIR released; no code in their files is run."""
+    from crossner_core.adaptation.released_flair import convert_flair
+
+    made = convert_flair(forward, backward, out)
+    print(f"Encoder: {out} ({len(made.chosen.characters)} characters, states of 2 x {made.chosen.hidden_size})")
+    return 0
 
 
 @app.command("entity-tagging", cls=SeveralValuesCommand)

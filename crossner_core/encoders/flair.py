@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from crossner_core.encoders.base import SETTINGS, WEIGHTS, Encoder, register
+from crossner_core.encoders.base import SETTINGS, Encoder, register
 from crossner_core.encoders.names import FLAIR
 from crossner_core.encoders.words import Body as WordsBody
 from crossner_core.encoders.words import Settings as WordsSettings
@@ -38,11 +38,16 @@ EMBEDDING_SIZE = 100
 
 @dataclass(frozen=True, slots=True)
 class Settings(Record):
-    """What a body is built from: the characters that are told apart, the LSTMs' size, and the settings of `Words`."""
+    """What a body is built from: the characters that are told apart, the LSTMs' size, and the settings of `Words`.
+
+    With `after_gap` states are taken one character later, as FLAIR does by default: onward after the space behind a
+    word, backward after the one before it. At the end of what is read a space stands in place of the edge.
+    """
 
     characters: Annotated[str, Field(max_length=MOST_CHARACTERS)]
     hidden_size: Annotated[int, Field(ge=1, le=8192)]
     words: WordsSettings | None = None
+    after_gap: bool = False
 
     @property
     def vocabulary(self) -> int:
@@ -80,6 +85,7 @@ class CharacterModel(nn.Module):
 class Body(nn.Module):
     """x_t = [h→ after the word's last character; h← after its first, read from the right; word vector].
 
+    With `after_gap` each state is that after the next character, which is a space (see `Settings`).
     The language models are frozen, whatever `requires_grad_` is called with, unless `learns`.
     """
 
@@ -87,6 +93,7 @@ class Body(nn.Module):
         super().__init__()
         self.onward, self.backward = (CharacterModel(settings.vocabulary, settings.hidden_size) for _ in range(2))
         self.words = WordsBody(settings.words) if settings.words else None
+        self.after_gap = settings.after_gap
         self.learns = False
         self.requires_grad_()
 
@@ -106,11 +113,17 @@ class Body(nn.Module):
         here = attention_mask.bool()  # (B, L)
         text, first, last = as_text(input_ids[..., :CHARACTERS], here)
         sizes = (text != PADDING).sum(1, keepdim=True)  # (B, 1)
-        read = [_states_at(self.onward, text, last)]
-        read.append(_states_at(self.backward, mirrored(text), sizes - 1 - first))
+        read = [self._states(self.onward, text, last, sizes)]
+        read.append(self._states(self.backward, mirrored(text), sizes - 1 - first, sizes))
         if self.words is not None:
             read.append(self.words(input_ids[..., CHARACTERS:], attention_mask).last_hidden_state)
         return SimpleNamespace(last_hidden_state=torch.cat(read, -1) * here.unsqueeze(-1))
+
+    def _states(self, model: CharacterModel, text: Tensor, places: Tensor, sizes: Tensor) -> Tensor:
+        """Return a model's states (B, L, H) for words that end at `places` (B, L) of texts (B, T) of `sizes` (B, 1)."""
+        if self.after_gap:
+            text, places = text.scatter(1, (sizes - 1).clamp(min=0), GAP), places + 1
+        return _states_at(model, text, places)
 
 
 def as_text(characters: Tensor, here: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -162,8 +175,9 @@ class CharacterNumbers:
 class Flair(Encoder):
     """Words by the states of character models; a word is one position of a window, and `max_length` counts words.
 
-    A folder of it, made by `python -m crossner_core.adaptation character-models`, is an encoder by itself. With word
-    vectors beside the states its name is `flair:FOLDER,words=FILE` or `flair:FOLDER,words=glove`.
+    A folder of it, made by `python -m crossner_core.adaptation character-models`, or by `convert-flair` from models
+    that FLAIR released, is an encoder by itself. With word vectors beside the states its name is
+    `flair:FOLDER,words=FILE` or `flair:FOLDER,words=glove`.
     """
 
     kind: ClassVar[str] = FLAIR
@@ -203,6 +217,8 @@ class Flair(Encoder):
 
     def settings(self) -> dict[str, Any]:
         stated = self.chosen.to_dict()
+        if not self.chosen.after_gap:
+            del stated["after_gap"]  # older folders do not state it, and their fingerprints stay
         return {**stated, "words": self.chosen.words.to_dict()} if self.chosen.words else stated
 
     def reading(self) -> str:
@@ -251,9 +267,8 @@ def _parts(given: str) -> tuple[Path, str]:
     folder = Path(place).expanduser()
     if folder.suffix == ".pt" or (folder.is_dir() and any(folder.glob("*.pt")) and not (folder / SETTINGS).exists()):
         raise InvalidConfig(
-            f"{folder} holds flair's own files (.pt), which are pickles and are not read, as they can run code. Make a "
-            f"folder with `python -m crossner_core.adaptation character-models`, or write {SETTINGS} and {WEIGHTS} "
-            "yourself."
+            f"{folder} holds flair's own files (.pt), which are pickles and are not read. Make an encoder of them with "
+            "`python -m crossner_core.adaptation convert-flair --forward FILE --backward FILE --out FOLDER`."
         )
     if (
         not (folder / SETTINGS).is_file()

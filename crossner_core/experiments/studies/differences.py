@@ -288,8 +288,8 @@ def build(config: DifferencesConfig, inputs: Inputs) -> Made:
         "over the seeds, and the 95 % interval of the mean (Student's t). In square brackets the published difference, "
         "of BERT-base and of means over the same corpora. Reached: yes or no where the interval lies above or below "
         "it, else undecided. Decoding: the best path held to IOB2, of LANER the likeliest tag that may follow, from "
-        "left to right; or, as in the papers, each token's likeliest tag (argmax), of a CRF its best path. Recipes were "
-        "chosen on dev: "
+        "left to right; or, as in the papers, each token's likeliest tag (argmax), of a CRF its best path. Recipes "
+        "were chosen on dev: "
         f"{_chosen(config.recipe_of()) if not config.rows else 'those of single rows stand above'}."
     )
     if not config.own_source:

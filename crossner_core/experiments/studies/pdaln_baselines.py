@@ -38,7 +38,7 @@ _ROWS: tuple[tuple[str, str, str, dict[str, Any], str, str, str], ...] = (
 
 
 def rows(config: PdalnConfig) -> list[Row]:
-    """Return the rows of each encoder, on word vectors with the paper's figures, if the target sentences are as many."""
+    """Return the rows of each encoder; on word vectors with the paper's figures, if target sentences are as many."""
     comparable = as_in_the_paper(config)
     return [
         Row(
