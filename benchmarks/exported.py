@@ -62,7 +62,7 @@ def main() -> int:
             ON_TEXT: lambda: predictor.predict_spans(texts),
             "spaCy": _spacy_reader(predictor, about, Path(name), texts),
         }
-        if predictor.recipe.architecture not in EXPORTS.one("huggingface").refused:
+        if not EXPORTS.one("huggingface").refusal(predictor.recipe, predictor.encoder.kind):
             ways["Hugging Face"] = _huggingface_reader(predictor, about, Path(name), test)
         seconds, spans = _timed(ways, options.rounds)
     rows = {}

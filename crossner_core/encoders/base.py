@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from crossner_core.encoders import packing
+from crossner_core.encoders.names import TRANSFORMER
 from crossner_core.encoders.windows import Batch, Window, collate, cut
 from crossner_core.errors import EncoderUnavailable, InvalidConfig
 from crossner_core.folders import write_json
@@ -23,7 +24,6 @@ from crossner_core.schema import Sentence
 WEIGHTS = "model.safetensors"
 # File next to a non-transformer encoder: its kind, and the settings that its module is built from.
 SETTINGS = "encoder.json"
-TRANSFORMER = "transformer"
 
 
 @dataclass(slots=True)

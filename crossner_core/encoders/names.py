@@ -5,10 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 BUNDLED = "minilm"
+# Kinds of encoders.
+TRANSFORMER = "transformer"
 WORDS = "words"
 FLAIR = "flair"
 # Encoders that need no pre-trained weights, for forms: word vectors, alone or with characters.
 UNTRAINED = (WORDS, f"{WORDS}:chars=lstm", f"{WORDS}:chars=cnn")
+
+
+def kind_named(name: str) -> str:
+    """Return the kind of encoder that a recipe's name asks for.
+
+    A folder may hold another kind than TRANSFORMER, which its name does not tell.
+    """
+    kind = name.partition(":")[0]
+    return kind if kind in (WORDS, FLAIR) else TRANSFORMER
 
 
 def library_names(library: Path) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from crossner_core.encoders.base import TRANSFORMER, Encoder, encoding_part, register
+from crossner_core.encoders.base import Encoder, encoding_part, register
+from crossner_core.encoders.names import TRANSFORMER
 from crossner_core.encoders.windows import Batch
 from crossner_core.errors import EncoderUnavailable, InvalidConfig
 

@@ -113,9 +113,7 @@ class Body(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> SimpleNamespace:
         """Return the vectors (B, L, H) of words (B, L, 2 + C): row of the file, hash, characters."""
-        vectors = self.learned(input_ids[..., 1])  # (B, L, D)
-        if self.fixed is not None:
-            vectors = vectors + self.fixed[input_ids[..., 0]].to(vectors.dtype)
+        vectors = self.of_words(input_ids)  # (B, L, D)
         if self.chars is not None:
             here = attention_mask.bool()  # (B, L)
             read = self.chars(input_ids[..., 2:][here])  # (N, H)
@@ -123,6 +121,11 @@ class Body(nn.Module):
             spelt[here] = read
             vectors = torch.cat((vectors, spelt.to(vectors.dtype)), -1)
         return SimpleNamespace(last_hidden_state=vectors)
+
+    def of_words(self, input_ids: Tensor) -> Tensor:
+        """Return the vectors (B, L, D) of words (B, L, 2 + C) without their characters."""
+        vectors = self.learned(input_ids[..., 1])
+        return vectors if self.fixed is None else vectors + self.fixed[input_ids[..., 0]].to(vectors.dtype)
 
 
 @register

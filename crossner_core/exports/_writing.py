@@ -8,12 +8,16 @@ from typing import Any
 
 import torch
 
-from crossner_core.encoders.base import TRANSFORMER, Encoder
+from crossner_core.encoders import words
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.names import TRANSFORMER
 from crossner_core.encoders.transformer import PROBE, quiet
 from crossner_core.errors import InvalidConfig
 from crossner_core.exports import decoder
 from crossner_core.exports.base import About, described
+from crossner_core.folders import write_json
 from crossner_core.models._label_predictor import LabelPredictor
+from crossner_core.models.bilstm_crf import BilstmCrf
 from crossner_core.models.heads import head_tags
 from crossner_core.models.label_aware import LabelAware
 from crossner_core.schema import Sentence, sentence_from_words
@@ -24,21 +28,15 @@ DECODER = Path(decoder.__file__)
 
 
 def subwords_of(predictor: Predictor) -> Any:
-    """Return the encoder's tokenizer; raise InvalidConfig if the encoder is none that other software knows."""
-    encoder = predictor.encoder
-    if encoder.kind != TRANSFORMER:
-        raise InvalidConfig(
-            f"Encoder {encoder.name!r} is of the kind {encoder.kind}, which only this workbench can read; a run can be "
-            "exported if its encoder is a transformer with subwords, such as minilm. Train one with such an encoder."
-        )
-    return encoder.tokenizer
+    """Return the encoder's tokenizer; raise EncoderUnavailable if the encoder reads no subwords."""
+    return predictor.encoder.require_subwords("this export")
 
 
 def settings_of(predictor: Predictor, about: About) -> dict[str, Any]:
     """Return all that `decoder.Decoder` needs besides weights, as plain values."""
-    tokenizer, recipe, calibration = subwords_of(predictor), predictor.recipe, predictor.calibration
+    encoder, recipe, calibration = predictor.encoder, predictor.recipe, predictor.calibration
     tags = head_tags(predictor.types)
-    first, last = predictor.encoder.ends()
+    first, last = encoder.ends()
     settings: dict[str, Any] = {
         "format": decoder.FORMAT,
         "about": described(predictor, about),
@@ -46,17 +44,28 @@ def settings_of(predictor: Predictor, about: About) -> dict[str, Any]:
         "tags": list(tags),
         "constrained": recipe.constrained,
         "words": word_pattern(),
-        "max_length": predictor.encoder.max_length,
+        "max_length": encoder.max_length,
         "first_ids": list(first),
         "last_ids": list(last),
-        "padding_id": predictor.encoder.pad_id,
-        "unknown_id": tokenizer.unk_token_id,
+        "padding_id": encoder.pad_id,
         "calibration": {
             "temperature": calibration.temperature,
             "method": calibration.spans.method,
             "numbers": [list(numbers) for numbers in calibration.spans.numbers],
         },
     }
+    if isinstance(encoder, words.Words):
+        settings["word_numbers"] = {
+            "case": encoder.chosen.case,
+            "known": len(encoder.rows),
+            "hashes": words.BUCKETS,
+            "characters_of_an_end": words.CHARACTERS_OF_AN_END,
+            "character_hashes": words.CHARACTER_BUCKETS,
+        }
+    else:
+        settings["unknown_id"] = subwords_of(predictor).unk_token_id
+    if isinstance(predictor.model, BilstmCrf):  # which does not see what stands around the tagged words of a window
+        settings["tagged_alone"] = True
     if (chain := predictor.model.tag_pairs()) is not None:
         parts = chain.first(len(tags))._asdict()
         settings["chain"] = {name: part.detach().cpu().double().tolist() for name, part in parts.items()}
@@ -77,6 +86,15 @@ def label_predictor(predictor: Predictor) -> LabelPredictor | None:
     return predictor.model.label_reader() if isinstance(predictor.model, LabelAware) else None
 
 
+def write_reader(predictor: Predictor, folder: Path) -> None:
+    """Write what turns words into the model's numbers: tokenizer.json, or the words of the file of vectors, if any."""
+    if isinstance(predictor.encoder, words.Words):
+        if predictor.encoder.rows:
+            write_json(folder / decoder.VOCABULARY, {"words": list(predictor.encoder.rows)})
+    else:
+        write_tokenizer(predictor, folder / decoder.TOKENIZER)
+
+
 def write_tokenizer(predictor: Predictor, path: Path) -> None:
     """Write tokenizer.json, which keeps neither truncation nor padding of earlier calls."""
     with quiet():
@@ -89,10 +107,11 @@ def write_tokenizer(predictor: Predictor, path: Path) -> None:
 
 def probe_sentences(encoder: Encoder) -> list[Sentence]:
     """Return sentences on which an export is compared with the tagger: words of all kinds, and one of many windows."""
+    repeated = 1 + encoder.max_length // (24 if encoder.kind == TRANSFORMER else 6)  # a probe is several subwords
     return [
         sentence_from_words(["Ada", "Brook", "sang", "in", "Leeds", "."], id="probe-0"),
         sentence_from_words(PROBE, id="probe-1"),
-        sentence_from_words(["Marble", "(", *PROBE, ")"] * (1 + encoder.max_length // 24), id="probe-2"),
+        sentence_from_words(["Marble", "(", *PROBE, ")"] * repeated, id="probe-2"),
     ]
 
 
@@ -112,6 +131,18 @@ def check_windows(predictor: Predictor, read: decoder.Decoder, tokenizer: Any) -
         raise InvalidConfig(
             f"The tokenizer of encoder {predictor.encoder.name!r} reads words otherwise by itself than in this "
             "workbench, so that an export would find other entities. Train with another encoder, such as minilm."
+        )
+
+
+def check_spans(predictor: Predictor, tagger: decoder.Tagger) -> None:
+    """Raise InvalidConfig unless an exported tagger finds the spans of the predictor in the probe sentences."""
+    sentences = probe_sentences(predictor.encoder)
+    ours = [[(span.start, span.end, span.type) for span in spans] for spans in predictor.predict_spans(sentences)]
+    theirs = [[span[:3] for span in spans] for spans in tagger.tag([sentence.words for sentence in sentences])]
+    if ours != theirs:
+        raise InvalidConfig(
+            f"The exported tagger on encoder {predictor.encoder.name!r} finds other entities than the tagger; it was "
+            "not written. Train with another encoder, such as minilm."
         )
 
 

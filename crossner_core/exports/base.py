@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crossner_core.encoders.names import FLAIR, TRANSFORMER, WORDS, kind_named
 from crossner_core.errors import InvalidConfig, StorageError
 from crossner_core.folders import replace_folder, what_helps
 from crossner_core.models.registry import architecture_title
@@ -29,7 +30,7 @@ class About:
 
 @dataclass(frozen=True)
 class Export:
-    """A target: `write` fills an empty folder; `refused` gives the reason why an architecture cannot leave this way."""
+    """A target: `write` fills an empty folder; it takes encoders of some kinds, and architectures but those refused."""
 
     id: str
     title: str
@@ -39,21 +40,40 @@ class Export:
     """Called with tagger, folder, what to say of it, and whether int8 weights are wanted."""
     has_int8: bool = True
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Reason by architecture."""
+    """Reason by architecture, whatever the encoder."""
+    refused_on: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Reason by architecture, by kind of encoder."""
+    encoders: tuple[str, ...] = (TRANSFORMER,)
+    """The kinds of encoders that it takes."""
 
-    def refusal(self, recipe: Recipe) -> str:
-        """Return why a tagger of this recipe cannot be exported; empty if it can."""
-        if not (why := self._reason(recipe)):
+    def refusal(self, recipe: Recipe, kind: str = "") -> str:
+        """Return why a tagger of this recipe cannot be exported; empty if it can.
+
+        `kind` is that of its encoder, where it is known; else what the encoder's name says.
+        """
+        kind = kind or kind_named(recipe.encoder)
+        if not (why := self._reason(recipe, kind)):
             return ""
-        others = ", ".join(id for id in EXPORTS.ids() if not EXPORTS.one(id)._reason(recipe))
-        return (
-            f"The architecture of this run is {recipe.architecture} ({architecture_title(recipe.architecture)}), "
-            f"which cannot be exported to {self.id}: {why} It takes {self.takes}."
-            + (f" Export to {others} instead." if others else "")
-        )
+        others = ", ".join(id for id in EXPORTS.ids() if not EXPORTS.one(id)._reason(recipe, kind))
+        return f"{why} It takes {self.takes}. " + (f"Export to {others} instead." if others else "Train such a tagger.")
 
-    def _reason(self, recipe: Recipe) -> str:
-        return "" if is_plain(recipe) else self.refused.get(recipe.architecture, "")
+    def _reason(self, recipe: Recipe, kind: str) -> str:
+        """Return the sentence that says which part of a recipe cannot leave this way, and why; empty if none."""
+        if kind not in self.encoders:
+            why = _ENCODERS.get(kind, "only this workbench can read this kind of encoder.")
+            return f"The encoder of this run is {recipe.encoder}, which cannot be exported to {self.id}: {why}"
+        if is_plain(recipe):
+            return ""
+        name = recipe.architecture
+        title = f"{name} ({architecture_title(name)})"
+        if why := self.refused.get(name, ""):
+            return f"The architecture of this run is {title}, which cannot be exported to {self.id}: {why}"
+        if why := self.refused_on.get(kind, {}).get(name, ""):
+            return (
+                f"The architecture of this run is {title} on the encoder {recipe.encoder}, which cannot be exported "
+                f"to {self.id}: {why}"
+            )
+        return ""
 
     def require_int8(self, wanted: bool) -> None:
         """Raise InvalidConfig if int8 weights are wanted where there are none."""
@@ -62,10 +82,24 @@ class Export:
             raise InvalidConfig(f"There are no int8 weights for {self.id}, only for {able}. Leave int8 out.")
 
 
-NO_GRAPH = dict.fromkeys(
-    ("bilstm_crf", "coach", "multi_cell"), "its BiLSTM reads whole words one after the other, the graph subwords."
-) | {"bartner": "it writes the entities one after another, each by those before it, and a graph gives all at once."}
-"""Why architectures cannot leave as a graph that reads subwords."""
+NO_GRAPH = {
+    "bartner": "it writes the entities one after another, each by those before it, and a graph gives all at once.",
+    "coach": "after its BiLSTM-CRF it chooses a type for each whole span, and a graph gives scores of words.",
+    "multi_cell": "its LSTM has a cell for each type, and there is no such operator for a graph.",
+}
+"""Why architectures cannot leave as a graph, whatever the encoder."""
+NO_GRAPH_ON = {TRANSFORMER: {"bilstm_crf": "its BiLSTM reads whole words one after the other, the graph subwords."}}
+"""Why others cannot, by the kind of their encoder."""
+GRAPHS = (
+    "taggers on a transformer or on words: every architecture but bartner, coach and multi_cell, and bilstm_crf on "
+    "words alone"
+)
+"""What can leave as a graph."""
+_ENCODERS = {
+    WORDS: "it reads whole words, and AutoModelForTokenClassification is a transformer that reads subwords.",
+    FLAIR: "it reads a sentence as one text, character by character, and the exports read subwords or whole words.",
+}
+"""Why encoders of a kind cannot leave, where a target does not take them."""
 
 EXPORTS: Registry[Export] = Registry("crossner_core.exports", "export target", by_name=True, apart=("base", "decoder"))
 
@@ -90,7 +124,7 @@ def export_tagger(predictor: Predictor, folder: Path, target: str, about: About,
     """
     export = EXPORTS.one(target)
     export.require_int8(int8)
-    if why := export.refusal(predictor.recipe):
+    if why := export.refusal(predictor.recipe, predictor.encoder.kind):
         raise InvalidConfig(why)
     _fill(folder, lambda beside: export.write(predictor, beside, about, int8))
 

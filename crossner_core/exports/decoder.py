@@ -1,7 +1,7 @@
 """Named entities from an exported tagger: text or words in, spans with calibrated scores out.
 
-This file stands alone, on Python 3.11 or later. It needs numpy; to tokenise and to run the model also `tokenizers` and
-`onnxruntime`, but neither PyTorch nor the workbench that trained the model.
+This file stands alone, on Python 3.11 or later. It needs numpy; to run the model also `onnxruntime`, and `tokenizers`
+if it reads subwords, but neither PyTorch nor the workbench that trained the model.
 
     from decoder import Tagger
     tagger = Tagger.load(FOLDER)             # or Tagger.load(FOLDER, int8=True), if the folder has it
@@ -19,11 +19,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
 FORMAT = 1
-SETTINGS, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "labels.npz"
+SETTINGS, TOKENIZER, VOCABULARY, WEIGHTS = "config.json", "tokenizer.json", "words.json", "labels.npz"
 MODEL, MODEL_INT8 = "model.onnx", "model_int8.onnx"
 FORBIDDEN = -1e4
 _LEAST = 1e-5
@@ -50,7 +51,7 @@ class Window(NamedTuple):
     start: int
     end: int
     is_last: bool
-    input_ids: list[int]
+    input_ids: list[Any]  # a number for each subword; several for a whole word
     positions: list[int]  # index into `input_ids` of each tagged word's first subword
 
 
@@ -86,15 +87,15 @@ class Decoder:
         """Return the character offsets of a text's words."""
         return [match.span() for match in self.pattern.finditer(text)]
 
-    def pieces(self, ids: Sequence[int], word_ids: Sequence[int | None], count: int) -> list[list[int]]:
+    def pieces(self, ids: Sequence[Any], word_ids: Sequence[int | None], count: int) -> list[list[Any]]:
         """Return the subwords of each of `count` words; a word that the tokenizer drops is the unknown subword."""
-        pieces: list[list[int]] = [[] for _ in range(count)]
+        pieces: list[list[Any]] = [[] for _ in range(count)]
         for subword, word in zip(ids, word_ids, strict=True):
             if word is not None:
                 pieces[word].append(subword)
         return [piece or [self.settings["unknown_id"]] for piece in pieces]
 
-    def windows(self, pieces: Sequence[Sequence[int]]) -> list[Window]:
+    def windows(self, pieces: Sequence[Sequence[Any]]) -> list[Window]:
         """Cut a sentence into windows of at most `max_length` subwords; each word is tagged in exactly one.
 
         A word keeps at most a third of a window. Neighbours overlap by a quarter, of which each tags its half.
@@ -166,6 +167,42 @@ class Decoder:
         return tempered[np.arange(len(path)), path]
 
 
+class Pieces(NamedTuple):
+    """What a sentence is to the model: its subwords, or its whole words, and which word each belongs to."""
+
+    ids: list[Any]
+    word_ids: list[int]
+
+
+class WordNumbers:
+    """Reads whole words as the encoder `words` does; it is called as a tokenizer is.
+
+    A word is its row in the table of fixed vectors (0: none), its hash, which names its learned vector, and its
+    characters, of which 0 fills up.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], known: Sequence[str]) -> None:
+        self.is_folded, self.hashes = settings["case"] == "fold", settings["hashes"]
+        self.end, self.character_hashes = settings["characters_of_an_end"], settings["character_hashes"]
+        self.rows = {word: row for row, word in enumerate(known, 1)}
+
+    def encode(self, words: Sequence[str], **_: Any) -> Pieces:
+        """Return the numbers of a sentence's words."""
+        return Pieces([self.numbers(word) for word in words], list(range(len(words))))
+
+    def encode_batch(self, sentences: Sequence[Sequence[str]], **_: Any) -> list[Pieces]:
+        """Return the numbers of each sentence's words."""
+        return [self.encode(words) for words in sentences]
+
+    def numbers(self, word: str) -> tuple[int, ...]:
+        """Return a word's row, hash and characters: 2 + C numbers."""
+        row = self.rows.get(word) or (self.rows.get(word.lower(), 0) if self.is_folded else 0)
+        kept = word if len(word) <= 2 * self.end else word[: self.end] + word[-self.end :]
+        characters = [1 + ord(character) % (self.character_hashes - 1) for character in kept or " "]
+        filled = characters + [0] * (2 * self.end - len(characters))
+        return row, crc32(word.encode("utf-8", "surrogatepass")) % self.hashes, *filled
+
+
 class Tagger:
     """An exported tagger on ONNX Runtime.
 
@@ -184,9 +221,10 @@ class Tagger:
         """
         try:
             import onnxruntime
-            from tokenizers import Tokenizer
         except ImportError as error:
-            raise ImportError(f"{error}. Install with: pip install onnxruntime tokenizers numpy") from error
+            raise ImportError(
+                f"{error}. Install with: pip install onnxruntime numpy, and tokenizers for subwords"
+            ) from error
         place = Path(folder)
         model = place / (MODEL_INT8 if int8 else MODEL)
         if not model.is_file():
@@ -195,14 +233,12 @@ class Tagger:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-        tokenizer = Tokenizer.from_file(str(place / TOKENIZER))
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
+        decoder = read_decoder(place)
 
         def run(input_ids: Array, attention_mask: Array) -> Array:
             return session.run(None, {"input_ids": input_ids, "attention_mask": attention_mask})[0]
 
-        return cls(read_decoder(place), tokenizer, run)
+        return cls(decoder, read_reader(place, decoder.settings), run)
 
     def read(self, text: str) -> list[Span]:
         """Return the entities of a text, a sentence or longer, in characters."""
@@ -232,7 +268,7 @@ class Tagger:
         paths: list[list[int]] = [[] for _ in sentences]
         probabilities: list[list[float]] = [[] for _ in sentences]
         for batch in _batches(windows, batch_size):
-            rows = self._rows([window for _, window in batch])
+            rows = self.rows([window for _, window in batch])
             outputs = [
                 Output(window, own, paths[number][-1] if window.rank else None)
                 for (number, window), own in zip(batch, rows, strict=True)
@@ -242,16 +278,22 @@ class Tagger:
                 probabilities[number] += sure.tolist()
         return [self.decoder.spans(path, sure) for path, sure in zip(paths, probabilities, strict=True)]
 
-    def _rows(self, windows: Sequence[Window]) -> list[Array]:
-        """Return the model's output for each window's own subwords."""
-        length = max(len(window.input_ids) for window in windows)
-        input_ids = np.full((len(windows), length), self.decoder.settings["padding_id"], dtype=np.int64)
-        attention = np.zeros_like(input_ids)
-        for row, window in enumerate(windows):
-            input_ids[row, : len(window.input_ids)] = window.input_ids
-            attention[row, : len(window.input_ids)] = 1
+    def rows(self, windows: Sequence[Window]) -> list[Array]:
+        """Return the model's output for each window's own subwords; zero for words that the model does not read."""
+        settings = self.decoder.settings
+        alone = settings.get("tagged_alone")
+        places = [window.positions if alone else range(len(window.input_ids)) for window in windows]
+        length, piece = max(map(len, places)), np.shape(windows[0].input_ids[0])
+        input_ids = np.full((len(windows), length, *piece), settings["padding_id"], dtype=np.int64)
+        attention = np.zeros((len(windows), length), dtype=np.int64)
+        for row, (window, read) in enumerate(zip(windows, places, strict=True)):
+            input_ids[row, : len(read)] = [window.input_ids[place] for place in read]
+            attention[row, : len(read)] = 1
         outputs = self.run(input_ids, attention)  # (B, L, A) or (B, L, H)
-        return [outputs[row, : len(window.input_ids)] for row, window in enumerate(windows)]
+        answers = [np.zeros((len(window.input_ids), outputs.shape[2]), outputs.dtype) for window in windows]
+        for answer, read, output in zip(answers, places, outputs, strict=True):
+            answer[list(read)] = output[: len(read)]
+        return answers
 
 
 class _Labels:
@@ -378,6 +420,21 @@ def read_decoder(folder: Path) -> Decoder:
         return Decoder(settings, {name: weights[name] for name in weights.files})
 
 
+def read_reader(folder: Path, settings: Mapping[str, Any]) -> Any:
+    """Read what turns a folder's words into numbers: a tokenizer, or `WordNumbers`; raise ImportError without one."""
+    if own := settings.get("word_numbers"):
+        known = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))["words"] if own["known"] else ()
+        return WordNumbers(own, known)
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise ImportError(f"{error}. Install with: pip install onnxruntime tokenizers numpy") from error
+    tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
 def calibrated_scores(calibration: Mapping[str, Any], raw: Array) -> Array:
     """Return the probabilities (N,) of raw span scores (N,) under the map that was fitted on dev."""
     method, numbers = calibration["method"], calibration["numbers"]
@@ -422,7 +479,7 @@ def _marginals(scores: Array, start: Array, transitions: Array, end: Array) -> A
     return _log_softmax(np.stack(ahead) + np.stack(behind[::-1]))
 
 
-def _fitting(pieces: Sequence[Sequence[int]], most: int) -> int:
+def _fitting(pieces: Sequence[Sequence[Any]], most: int) -> int:
     """Count the last words whose subwords number at most `most`."""
     count = used = 0
     for piece in reversed(pieces):

@@ -122,7 +122,7 @@ register(
     Export(
         id="huggingface",
         title="Hugging Face (AutoModelForTokenClassification)",
-        takes="the plain tagger (architecture tagger, or label_aware without its label parts)",
+        takes="the plain tagger on a transformer (architecture tagger, or label_aware without its label parts)",
         write=write,
         has_int8=False,
         refused={

@@ -5,33 +5,37 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crossner_core.exports.base import NO_GRAPH, About, Export, register
+from crossner_core.encoders.names import TRANSFORMER, WORDS
+from crossner_core.exports.base import GRAPHS, NO_GRAPH, NO_GRAPH_ON, About, Export, register
 
 if TYPE_CHECKING:
     from crossner_core.training.predictor import Predictor
 
 
 def write(predictor: Predictor, folder: Path, about: About, int8: bool) -> None:
-    """Write model.onnx (and model_int8.onnx), config.json, tokenizer.json, decoder.py and README.md."""
+    """Write model.onnx (and model_int8.onnx), config.json, tokenizer.json or words.json, decoder.py and README.md."""
     from crossner_core.exports._card import card
     from crossner_core.exports._graph import write_model
     from crossner_core.exports._writing import DECODER
 
     write_model(predictor, folder, about, both=int8)
     (folder / DECODER.name).write_bytes(DECODER.read_bytes())
-    (folder / "README.md").write_text(card(predictor, about, _USE.format(int8=_INT8 if int8 else "")), "utf-8")
+    reads, needs = _READS[predictor.encoder.kind]
+    use = _USE.format(reads=reads, needs=needs, int8=_INT8 if int8 else "")
+    (folder / "README.md").write_text(card(predictor, about, use), "utf-8")
 
 
+_READS = {TRANSFORMER: ("subwords", "onnxruntime tokenizers numpy"), WORDS: ("words", "onnxruntime numpy")}
 _INT8 = """
 `model_int8.onnx` holds the weights in int8: `Tagger.load(FOLDER, int8=True)`. Its scales depend on the sentences of a
 batch; `batch_size=1` makes each sentence independent of the others.
 """
 _USE = """\
-`model.onnx` turns subwords into scores; `decoder.py` does the rest: it splits text into words, cuts long sentences into
+`model.onnx` turns {reads} into scores; `decoder.py` does the rest: it splits text into words, cuts long sentences into
 windows, finds the best valid tags, and calibrates the spans' scores. It needs Python 3.11 or later and
 
 ```sh
-pip install onnxruntime tokenizers numpy
+pip install {needs}
 python decoder.py "Ada Brook sang with The Tin Foxes in Leeds."
 ```
 
@@ -48,8 +52,10 @@ register(
     Export(
         id="onnx",
         title="ONNX (model and decoder, without PyTorch)",
-        takes="every architecture without an LSTM over words, on an encoder that is a transformer",
+        takes=GRAPHS,
         write=write,
         refused=NO_GRAPH,
+        refused_on=NO_GRAPH_ON,
+        encoders=(TRANSFORMER, WORDS),
     )
 )

@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crossner_core.encoders.names import TRANSFORMER, WORDS
 from crossner_core.errors import InvalidConfig
-from crossner_core.exports.base import NO_GRAPH, About, Export, register
+from crossner_core.exports.base import GRAPHS, NO_GRAPH, NO_GRAPH_ON, About, Export, register
 
 if TYPE_CHECKING:
     from crossner_core.training.predictor import Predictor
@@ -33,7 +34,8 @@ def write(predictor: Predictor, folder: Path, about: About, int8: bool) -> None:
     (package / "component.py").write_text(component, "utf-8")
     (package / DECODER.name).write_bytes(DECODER.read_bytes())
     (package / "__init__.py").write_text(_INIT.format(title=about.name, version=VERSION), "utf-8")
-    (folder / "pyproject.toml").write_text(_project(name, about), "utf-8")
+    reads_subwords = predictor.encoder.kind == TRANSFORMER
+    (folder / "pyproject.toml").write_text(_project(name, about, reads_subwords=reads_subwords), "utf-8")
     (folder / "README.md").write_text(card(predictor, about, _USE.format(name=name)), "utf-8")
 
 
@@ -66,10 +68,10 @@ def _write_pipeline(data: Path, package: Path, name: str, about: About) -> None:
         (place / "meta.json").write_text(json.dumps(meta, ensure_ascii=False, indent=1), "utf-8")
 
 
-def _project(name: str, about: About) -> str:
+def _project(name: str, about: About, *, reads_subwords: bool) -> str:
     from importlib.metadata import version
 
-    pins = {"spacy": "3.8", "onnxruntime": "", "tokenizers": "", "numpy": ""}
+    pins = {"spacy": "3.8", "onnxruntime": "", **({"tokenizers": ""} if reads_subwords else {}), "numpy": ""}
     needs = [f"{package}>={low or version(package)}" for package, low in pins.items()]
     needs[0] += ",<3.9"
     return _PROJECT.format(
@@ -144,8 +146,10 @@ register(
     Export(
         id="spacy",
         title="spaCy (a package to install, on ONNX Runtime)",
-        takes="every architecture without an LSTM over words, on an encoder that is a transformer",
+        takes=GRAPHS,
         write=write,
         refused=NO_GRAPH,
+        refused_on=NO_GRAPH_ON,
+        encoders=(TRANSFORMER, WORDS),
     )
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,90 +12,21 @@ from typing import Any
 import pytest
 import torch
 
-from crossner_core.calibration.model_scores import Calibration
 from crossner_core.calibration.span_maps import SpanMap
 from crossner_core.errors import InvalidConfig, StorageError
 from crossner_core.exports import decoder
-from crossner_core.exports.base import EXPORTS, About, export_tagger
+from crossner_core.exports.base import EXPORTS, export_tagger
 from crossner_core.models._linear_chain import Chain, marginals
-from crossner_core.models.base import TypeTexts
 from crossner_core.models.registry import architecture_ids
 from crossner_core.models.viterbi import iob2_transitions, viterbi
-from crossner_core.schema import LabelledSentence, Sentence, sentence_from_words
+from crossner_core.schema import Sentence, sentence_from_words
 from crossner_core.tags import spans_from_tags
-from crossner_core.training.predictor import Predictor, build_model
-from tests.support.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
+from crossner_core.training.recipe import Recipe
+from tests.support.exporting import ABOUT, READ_ONNX, assert_same, elsewhere, found, predictor, sentences, word_encoder
+from tests.support.training_builders import tiny_encoder
 
-ABOUT = About("tiny-run-3", "data set own")
-# Decided by few weights, so that many spans of all kinds are found without training.
-CALIBRATED = Calibration(1.7, SpanMap("beta", ((0.8, 0.6), (0.2,))))
-
-
-def predictor(architecture: str = "tagger", **options: Any) -> Predictor:
-    """Return a tagger with drawn weights whose windows hold 24 subwords; its head has a type that it may not use."""
-    encoder, recipe = tiny_encoder(), tiny_recipe(architecture=architecture, **options)
-    torch.manual_seed(5)
-    model = build_model(recipe, encoder, (*TYPES, "source_only"))
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if not name.startswith("encoder."):
-                parameter.add_(0.5 * torch.randn_like(parameter))
-    if recipe.reads_texts:
-        model.describe(TypeTexts({name: torch.randn(2, 32) for name in (*TYPES, "source_only")}))
-    meta = {
-        "recipe": recipe.to_dict(),
-        "recipe_hash": "r",
-        "snapshot": "s" * 64,
-        "encoder": "tiny",
-        "encoder_hash": "e",
-    }
-    made = Predictor(model.eval(), encoder, TYPES, max_length=24, meta=meta)
-    made.calibrate(CALIBRATED)
-    return made
-
-
-def sentences() -> list[Sentence]:
-    """Return sentences, one of them long enough for several windows, one with words the encoder does not know."""
-    items: list[LabelledSentence] = list(own_sentences(20))
-    long = [word for item in items[:12] for word in item.sentence.words]
-    strange = ["O'Brien", "\u200b", "unable", "Zürich", "'s", "(", "Leeds"]
-    return [*(item.sentence for item in items), sentence_from_words(long, id="l"), sentence_from_words(strange, id="x")]
-
-
-def found(tagger: Predictor) -> list[list[tuple[int, int, str, float]]]:
-    """Return the tagger's own spans with their scores."""
-    return [[(s.start, s.end, s.type, s.score) for s in spans] for spans in tagger.predict(sentences())]
-
-
-def assert_same(theirs: list[Any], ours: list[list[tuple[int, int, str, float]]]) -> None:
-    """Compare spans, which must be equal, and scores, which may differ in their last digits."""
-    assert sum(map(len, ours)) > 40
-    assert [[tuple(span[:3]) for span in spans] for spans in theirs] == [[span[:3] for span in spans] for spans in ours]
-    scores = [[span[3] for spans in answers for span in spans] for answers in (theirs, ours)]
-    assert scores[0] == pytest.approx(scores[1], abs=2e-5)
-
-
-def elsewhere(place: Path, code: str, *, without: tuple[str, ...] = (), **values: object) -> Any:
-    """Run code in a process that cannot import the workbench, nor what is named; return the JSON it prints."""
-    (place / "values.json").write_text(json.dumps(values))
-    blocked = "".join(f"sys.modules[{name!r}] = None\n" for name in (*without, "crossner_core"))
-    script = f"import json, sys\n{blocked}values = json.load(open('values.json'))\n{code}"
-    environment = {**os.environ, "HF_HOME": str(place / "hub"), "HF_HUB_OFFLINE": "1"}
-    environment.pop("PYTHONPATH", None)
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-READ_ONNX = """
-sys.path.insert(0, values["folder"])
-from decoder import Tagger
-tagger = Tagger.load(values["folder"], threads=1)
-print(json.dumps([tagger.tag(values["words"]), tagger.tag(values["words"], batch_size=1)]))
-"""
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    *((name, {}) for name in architecture_ids() if name not in EXPORTS.one("onnx").refused),
+    *((name, {}) for name in architecture_ids() if not EXPORTS.one("onnx").refusal(Recipe(architecture=name))),
     ("tagger", {"constrained": False}),
     ("label_aware", {"label_background": False}),
     ("label_aware", {"label_context": False}),
@@ -198,13 +128,17 @@ print(json.dumps({
 
 
 @pytest.mark.slow
-def test_spacy_package_is_installed_and_finds_the_same_without_pytorch(tmp_path: Path) -> None:
-    tagger = predictor("crf")
+@pytest.mark.parametrize("reads", ["subwords", "words"])
+def test_spacy_package_is_installed_and_finds_the_same_without_pytorch(reads: str, tmp_path: Path) -> None:
+    in_words = reads == "words"
+    tagger = predictor("bilstm_crf", encoder=word_encoder(tmp_path), lstm_size=9) if in_words else predictor("crf")
+    without = ("torch", "tokenizers") if in_words else ("torch",)
     export_tagger(tagger, tmp_path / "out", "spacy", ABOUT)
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
     subprocess.run([*command, "--target", str(tmp_path / "site"), str(tmp_path / "out")], check=True, timeout=240)
     texts = [sentence.text for sentence in sentences()[:-1]]
-    answer = elsewhere(tmp_path, READ_SPACY, without=("torch",), site=str(tmp_path / "site"), texts=texts)
+    assert ('"tokenizers>=' in (tmp_path / "out" / "pyproject.toml").read_text()) is not in_words
+    answer = elsewhere(tmp_path, READ_SPACY, without=without, site=str(tmp_path / "site"), texts=texts)
     ours = in_characters(found(tagger)[:-1])
     assert_same(answer["spans"], ours)
     assert [list(map(tuple, spans)) for spans in answer["other"]] == [[s[:3] for s in spans] for spans in ours[:8]]
@@ -236,15 +170,6 @@ def test_what_cannot_be_exported_is_refused_with_what_can(tmp_path: Path) -> Non
     with pytest.raises(StorageError, match="is no export: nothing was written"):
         export_tagger(tagger, tmp_path / "mine", "huggingface", ABOUT)
     assert (tmp_path / "mine" / "letter.txt").read_text() == "Dear Ada"
-
-
-def test_encoders_without_subwords_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tagger = predictor()
-    monkeypatch.setattr(type(tagger.encoder), "kind", "words")
-    for target in EXPORTS.ids():
-        with pytest.raises(InvalidConfig, match="its encoder is a transformer with subwords"):
-            export_tagger(tagger, tmp_path / "out", target, ABOUT)
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("max_length", [8, 11, 24, 64])
