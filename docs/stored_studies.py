@@ -33,6 +33,10 @@ _BY_THE_PAPER = {
         "PDALN's last round − CRF, 100 sentences of wikigold"
     ),
 }
+_INSTEAD = ("own-source", AS_THERE)
+"""Sections of `differences` whose rows stand for those of the same name: seeds have a source checkpoint each, or it was
+trained as in the papers.
+"""
 _SECTION = re.compile(r"<!-- begin study-(\w+?)(?:-([\w-]+))? -->\n(.*?)\n<!-- end", re.DOTALL)
 _WRITTEN = re.compile(r"Written by `(?P<command>.*)` on (?P<date>\d{4}-\d\d-\d\d)\.")
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"
@@ -89,9 +93,9 @@ def _value(cell: str, numeric: bool) -> Value:
 
 def claims(studies: Sequence[StoredStudy]) -> str:
     """Return each claim of the papers once for either way to decode: our difference, its interval and the verdict."""
-    study, as_there = _of(studies, "differences"), _of(studies, "differences", AS_THERE)
-    (table,), (other,) = study.tables, as_there.tables
-    instead = {row[0]: row for row in other.rows}
+    study = _of(studies, "differences")
+    (table,) = study.tables
+    instead = {row[0]: row for section in _INSTEAD for row in _of(studies, "differences", section).tables[0].rows}
     places = [table.columns.index(name) for name in _CLAIM]
     rows = [tuple(instead.get(row[0], row)[place] for place in places) for row in table.rows]
     rows += _claims_by_the_paper(_of(studies, "pdaln_grid", "batch-32"))
