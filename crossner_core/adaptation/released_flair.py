@@ -1,6 +1,6 @@
 """FLAIR's released character language models as a folder for `flair:FOLDER`; nothing that their pickles name is run.
 
-Sources: github.com/flairNLP/flair for the layout of the files (flair/models/language_model.py, `save` and
+Sources: the repository flairNLP/flair for the layout of the files (flair/models/language_model.py, `save` and
 `load_language_model`; flair/data.py, `Dictionary`) and for the places where states are taken
 (flair/embeddings/token.py, `FlairEmbeddings` as it is by default); Akbik et al. 2018, section 2.3.
 """
