@@ -34,8 +34,9 @@ _BY_THE_PAPER = {
     ),
 }
 _INSTEAD = ("own-source", AS_THERE)
-"""Sections of `differences` whose rows stand for those of the same name: seeds have a source checkpoint each, or it was
-trained as in the papers.
+"""Sections of `differences` whose rows stand for those of the same name on the summary.
+
+In one each seed has a source checkpoint of its own; in the other the CRF is trained as in the papers.
 """
 _SECTION = re.compile(r"<!-- begin study-(\w+?)(?:-([\w-]+))? -->\n(.*?)\n<!-- end", re.DOTALL)
 _WRITTEN = re.compile(r"Written by `(?P<command>.*)` on (?P<date>\d{4}-\d\d-\d\d)\.")

@@ -5,8 +5,8 @@ waiting), `packed` (the encoder's layers read a batch without its padding), `det
 same numbers each time), `compiled` (the encoder by torch.compile).
 
 There is no switch for flash attention: PyTorch's takes no mask, which padded batches need; for windows of any length it
-has no dropout (`varlen_attn`) or is a prototype that finds no kernel where gradients are wanted (nested tensors). On a
-card attention is the fused kernel that takes a mask.
+has no dropout (`varlen_attn`) or is a prototype (nested tensors), which on a CPU found no kernel where gradients are
+wanted, so that nothing could be tested without a card.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import torch
 from transformers import BertConfig, BertModel, BertTokenizer
 
 from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.flair import Flair
 from crossner_core.encoders.transformer import Transformer
 from crossner_core.encoders.windows import Batch
 from crossner_core.models.base import TokenTagger
@@ -58,6 +59,12 @@ def own_sentences(count: int, *, offset: int = 0) -> tuple[LabelledSentence, ...
                 words.append(piece)
         made.append(labelled(words, spans, id=f"own-{at}"))
     return tuple(made)
+
+
+def tiny_flair(hidden_size: int) -> Flair:
+    """Return untrained character models that know the letters of the own sentences."""
+    letters = {letter for item in own_sentences(60) for word in item.sentence.words for letter in word}
+    return Flair.make({"characters": "".join(sorted(letters)), "hidden_size": hidden_size})
 
 
 def tiny_encoder(*, dropout: float = 0.1, seed: int = 3, positions: int = 64) -> Encoder:

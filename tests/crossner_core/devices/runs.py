@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 
-from crossner_core.encoders.flair import Flair
 from crossner_core.encoders.loading import load_encoder
 from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.events import RunResult
@@ -45,13 +44,6 @@ def small_data() -> TrainingData:
         sources=(SourceCorpus(own_sentences(5, offset=100)),),
         unlabelled=tuple(item.sentence for item in own_sentences(4, offset=60)),
     )
-
-
-def save_character_models(folder: Path) -> Path:
-    """Write character models of a small state that know the letters of the own sentences."""
-    letters = {letter for item in own_sentences(60) for word in item.sentence.words for letter in word}
-    Flair.make({"characters": "".join(sorted(letters)), "hidden_size": 8}).save(folder)
-    return folder
 
 
 def run(recipe: Recipe, folder: Path, stop_after: int = 0) -> RunResult:

@@ -13,7 +13,8 @@ from crossner_core.training.predictor import load_tagger
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.registry import setting_ids
 from tests.crossner_core.devices.claimed_device import ClaimedGpu, claimed_gpu, whole_on_gpu
-from tests.crossner_core.devices.runs import recipe_of, run, run_in_parts, save_character_models, small_data
+from tests.crossner_core.devices.runs import recipe_of, run, run_in_parts, small_data
+from tests.support.training_builders import tiny_flair
 
 PAIRS = {
     f"{architecture}-{id}": {"architecture": architecture, "setting": id, **NEEDS.get(id, {})}
@@ -95,8 +96,8 @@ def test_architecture_resumed_on_a_gpu_equals_uninterrupted(tmp_path: Path, arch
 
 def test_flair_body_resumed_on_a_gpu_equals_uninterrupted(tmp_path: Path) -> None:
     (tmp_path / "vectors.txt").write_text("oslo 1 2 3\nmarble 4 5 6\n", encoding="utf-8")
-    folder = save_character_models(tmp_path / "models")
-    encoder = f"flair:{folder},words={tmp_path / 'vectors.txt'}"
+    tiny_flair(8).save(tmp_path / "models")
+    encoder = f"flair:{tmp_path / 'models'},words={tmp_path / 'vectors.txt'}"
     check_resumed(recipe_of(architecture="bilstm_crf", encoder=encoder, max_epochs=4), tmp_path)
 
 

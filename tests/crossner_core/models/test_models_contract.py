@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from crossner_core.encoders.base import Encoder
-from crossner_core.encoders.flair import Flair
 from crossner_core.models.registry import architecture_ids
 from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.events import RunResult
@@ -19,7 +18,15 @@ from crossner_core.training.predictor import load_tagger
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.registry import setting
 from crossner_core.training.tagging import Part, begin_stage
-from tests.support.training_builders import TYPES, labelled, own_sentences, tiny_data, tiny_encoder, tiny_recipe
+from tests.support.training_builders import (
+    TYPES,
+    labelled,
+    own_sentences,
+    tiny_data,
+    tiny_encoder,
+    tiny_flair,
+    tiny_recipe,
+)
 
 # Recipe fields by which an architecture trains otherwise, or on another body, each a case of its own.
 VARIANTS: dict[str, dict[str, object]] = {
@@ -47,10 +54,7 @@ pytestmark = pytest.mark.parametrize("changes", list(CASES.values()), ids=list(C
 
 def encoder_for(recipe: Recipe) -> Encoder:
     """Return the tiny encoder, or small character models where the recipe asks for FLAIR."""
-    if not recipe.encoder.startswith("flair:"):
-        return tiny_encoder()
-    letters = sorted({letter for item in own_sentences(60) for word in item.sentence.words for letter in word})
-    return Flair.make({"characters": "".join(letters), "hidden_size": 24})
+    return tiny_flair(24) if recipe.encoder.startswith("flair:") else tiny_encoder()
 
 
 def run(changes: dict[str, object], data: TrainingData, folder: Path, **options: object) -> RunResult:
