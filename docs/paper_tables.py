@@ -63,13 +63,17 @@ _COLUMNS = ("system", "setting", "published", "ours", "over", "seeds", "measured
 
 @dataclass(frozen=True)
 class _Row:
-    """A published row and what we measured, by corpus; nothing measured is an empty `ours`."""
+    """A published row and what we measured, by corpus; nothing measured is an empty `ours` and no study.
+
+    `where` is the row of the study, or what it takes to measure one.
+    """
 
     system: str
     setting: str
     published: Mapping[str, float]
     ours: Mapping[str, Measured]
     seeds: Value
+    study: StoredStudy | None
     where: str
 
     def values(self) -> tuple[Value, ...]:
@@ -77,7 +81,10 @@ class _Row:
         over = self.ours or self.published
         ours = Measured(self.ours_over(over)) if self.ours else None
         named = ", ".join(over)
-        return (self.system, self.setting, Measured(self.published_over(over)), ours, named, self.seeds, self.where)
+        where = self.where
+        if self.study is not None:
+            where = f"{self.study.id} {self.study.section}".strip() + f": {where}"
+        return (self.system, self.setting, Measured(self.published_over(over)), ours, named, self.seeds, where)
 
     def published_over(self, corpora: Iterable[str]) -> float:
         return fmean(self.published[corpus] for corpus in corpora)
@@ -88,6 +95,14 @@ class _Row:
     def has_order(self) -> bool:
         """Return whether ours was measured on seeds enough for an order: `1–3` are too few on some corpus."""
         return bool(self.ours) and int(str(self.seeds or 0).split("–")[0]) >= _SEEDS
+
+    def is_as_there(self) -> bool:
+        """Return whether it was trained as in the papers."""
+        return self.study is not None and self.study.section == AS_THERE
+
+    def is_of(self, study: str) -> bool:
+        """Return whether it was measured by a study with this id."""
+        return self.study is not None and self.study.id == study
 
 
 def side_by_side(studies: Sequence[StoredStudy]) -> str:
@@ -106,20 +121,12 @@ def _rows(table: Table, studies: Sequence[StoredStudy], alike: str) -> Iterator[
         published = {corpus: float(value) for corpus, value in zip(corpora, values, strict=True)}  # type: ignore[arg-type]
         if system == _BEST_RUN:
             yield _Row(
-                str(system), str(setting), published, {}, None, "the best of five runs; ours is beside their mean"
+                str(system), str(setting), published, {}, None, None, "the best of five runs; ours is beside their mean"
             )
             continue
-        candidates = _measured(published, studies)
-        matched = max(
-            candidates, key=lambda row: (len(row[0]), _is_as_there(row[2]), row[2].startswith(alike)), default=None
-        )
-        if matched is None:
-            matched = {}, None, _needs(str(system), published)
-        yield _Row(str(system), str(setting), published, *matched)
-
-
-def _is_as_there(where: str) -> bool:
-    return where.partition(":")[0].endswith(f" {AS_THERE}")
+        candidates = _measured(str(system), str(setting), published, studies)
+        needs = _Row(str(system), str(setting), published, {}, None, None, _needs(str(system), published))
+        yield max(candidates, key=lambda row: (len(row.ours), row.is_as_there(), row.is_of(alike)), default=needs)
 
 
 def _needs(system: str, corpora: Iterable[str]) -> str:
@@ -131,10 +138,8 @@ def _needs(system: str, corpora: Iterable[str]) -> str:
     return f"{needs}; {', '.join(away)} {'is' if len(away) == 1 else 'are'} not at hand"
 
 
-def _measured(
-    published: dict[str, float], studies: Sequence[StoredStudy]
-) -> Iterator[tuple[dict[str, Measured], Value, str]]:
-    """Yield what studies measured beside just these published figures: by corpus, its seeds, and the study.
+def _measured(system: str, setting: str, published: dict[str, float], studies: Sequence[StoredStudy]) -> Iterator[_Row]:
+    """Yield what studies measured beside just these published figures.
 
     A row of a study carries the published figures it stands for, by which it is found.
     """
@@ -152,8 +157,7 @@ def _measured(
                     for name, cell in known.items()
                 ):
                     seeds = row[table.columns.index("n")] if "n" in table.columns else None
-                    label = f"{study.id} {study.section}".strip()
-                    yield known, seeds, f"{label}: {row[0]}"
+                    yield _Row(system, setting, published, known, seeds, study, str(row[0]))
 
 
 def _orders(rows: Sequence[_Row], alike: str) -> str:
@@ -163,7 +167,7 @@ def _orders(rows: Sequence[_Row], alike: str) -> str:
         over = [corpus for corpus in a.ours if corpus in b.ours]
         if not over or (there := a.published_over(over) - b.published_over(over)) == 0:
             continue
-        if a.where.startswith(alike) != b.where.startswith(alike):
+        if a.is_of(alike) != b.is_of(alike):
             continue
         pairs += 1
         better, worse = (a, b) if there > 0 else (b, a)

@@ -1,7 +1,7 @@
 """Measure all that somebody waits for, with the best peer of each in the same run, and write docs/performance.md.
 
     make perf
-    python -m benchmarks.perf --data ../shared/data/ner [--only training labels pool memory texts web] [--page FILE]
+    python -m benchmarks.perf --data ../shared/data/ner [--only PART …] [--page FILE]
 
 `--data` is the folder of the corpora; the sample of Wikipedia is looked for beside it. Each part runs in a process of
 its own, one after the other, on a machine that has nothing else to do: about a quarter of an hour on two cores.
@@ -23,7 +23,7 @@ from pathlib import Path
 from benchmarks.perf.row import Row
 from benchmarks.train_bars import machine
 
-PARTS = ("training", "labels", "pool", "memory", "texts", "web")
+PARTS = ("training", "labels", "lstm", "pool", "memory", "texts", "web")
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 
 

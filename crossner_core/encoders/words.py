@@ -197,6 +197,10 @@ class Words(Encoder):
 
     def save(self, folder: Path, *, weights: bool = True) -> None:
         Encoder.save(self, folder, weights=weights)
+        self.write_words(folder)
+
+    def write_words(self, folder: Path) -> None:
+        """Write the words that have a vector of the file, row by row; nothing if there are none."""
         if self.rows:
             write_json(folder / VOCABULARY, {"words": list(self.rows)})
 

@@ -15,7 +15,6 @@ from crossner_core.encoders.transformer import PROBE, quiet
 from crossner_core.errors import InvalidConfig
 from crossner_core.exports import decoder
 from crossner_core.exports.base import About, described
-from crossner_core.folders import write_json
 from crossner_core.models._label_predictor import LabelPredictor
 from crossner_core.models.bilstm_crf import BilstmCrf
 from crossner_core.models.heads import head_tags
@@ -89,8 +88,7 @@ def label_predictor(predictor: Predictor) -> LabelPredictor | None:
 def write_reader(predictor: Predictor, folder: Path) -> None:
     """Write what turns words into the model's numbers: tokenizer.json, or the words of the file of vectors, if any."""
     if isinstance(predictor.encoder, words.Words):
-        if predictor.encoder.rows:
-            write_json(folder / decoder.VOCABULARY, {"words": list(predictor.encoder.rows)})
+        predictor.encoder.write_words(folder)
     else:
         write_tokenizer(predictor, folder / decoder.TOKENIZER)
 

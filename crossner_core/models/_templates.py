@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from crossner_core.models.bilstm_crf import run_lstm
+from crossner_core.models._recurrent import run_lstm
 
 WRONG = 2
 """Wrong templates of each sentence."""

@@ -86,7 +86,7 @@ class TokenTagger(nn.Module):
         if batch.hidden is not None:
             return batch.hidden
         device = batch.input_ids.device.type
-        # Only the encoder runs in lower precision; heads and losses stay in single precision.
+        # Only encoders and BiLSTMs run in lower precision; heads and losses stay in single precision.
         with torch.autocast(device, dtype=torch.bfloat16, enabled=self.use_bf16):
             hidden = vectors(self.encoder, batch)
         return hidden.float()  # (B, L, H)

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.windows import Batch
-from crossner_core.models._recurrent import with_backward
+from crossner_core.models._recurrent import run_lstm
 from crossner_core.models.base import TokenTagger
 from crossner_core.models.crf import Crf
 from crossner_core.models.registry import register
@@ -50,9 +49,9 @@ class BilstmCrf(Crf):
         """
         vectors, sizes = self.dropout(self.token_vectors(batch)), batch.sizes.lengths
         if self.private is None:
-            return run_lstm(self.lstm, vectors, sizes)
+            return run_lstm(self.lstm, vectors, sizes, bf16=self.use_bf16)
         own = self.private if private is None else private
-        return torch.cat([run_lstm(lstm, vectors, sizes) for lstm in (self.lstm, own)], -1)
+        return torch.cat([run_lstm(lstm, vectors, sizes, bf16=self.use_bf16) for lstm in (self.lstm, own)], -1)
 
     def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Copy the rows of shared tags, and the BiLSTMs whole, from a model of the same shape."""
@@ -65,35 +64,6 @@ class BilstmCrf(Crf):
             if mine is not None and theirs is not None:
                 mine.load_state_dict(theirs.state_dict())
         return super().copy_shared_tags(other, parents)
-
-
-def run_lstm(lstm: nn.LSTM, vectors: Tensor, sizes: Tensor, weights: Sequence[Tensor] | None = None) -> Tensor:
-    """Return a BiLSTM's states (B, W, 2H) for vectors (B, W, D), of which the first `sizes` (B,) of each row count.
-
-    The others have zeros. `weights` take the place of the LSTM's own, in the order of its parameters.
-    """
-    packed = pack_padded_sequence(vectors, sizes.cpu(), batch_first=True, enforce_sorted=False)
-    with with_backward(lstm):
-        states = lstm(packed)[0] if weights is None else _run_with(lstm, packed, weights)
-    padded, _ = pad_packed_sequence(states, batch_first=True, total_length=vectors.shape[1])
-    return padded
-
-
-def _run_with(lstm: nn.LSTM, packed: PackedSequence, weights: Sequence[Tensor]) -> PackedSequence:
-    """Return what a BiLSTM would with other weights; gradients go to these."""
-    begin = packed.data.new_zeros(2 * lstm.num_layers, int(packed.batch_sizes[0]), lstm.hidden_size)
-    states, _, _ = torch.lstm(
-        packed.data,
-        packed.batch_sizes,
-        (begin, begin),
-        list(weights),
-        lstm.bias,
-        lstm.num_layers,
-        lstm.dropout,
-        lstm.training,
-        lstm.bidirectional,
-    )
-    return packed._replace(data=states)
 
 
 def _shapes(lstm: nn.LSTM | None) -> dict[str, torch.Size]:

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.windows import IGNORED, Batch
+from crossner_core.models._recurrent import run_lstm
 from crossner_core.models._templates import Templates, wrong_types
 from crossner_core.models._type_texts import ReadsTypes
 from crossner_core.models.base import TokenTagger
-from crossner_core.models.bilstm_crf import BilstmCrf, run_lstm
+from crossner_core.models.bilstm_crf import BilstmCrf
 from crossner_core.models.heads import copy_tag_rows, head_tags, tag_types
 from crossner_core.models.registry import register
 from crossner_core.models.viterbi import FORBIDDEN
@@ -93,7 +94,9 @@ class Coach(ReadsTypes, BilstmCrf):
         """Return the scores (N, T) of the types for spans of tokens with these states (B, W, 2 · lstm_size)."""
         places = spans.starts.unsqueeze(1) + torch.arange(int(spans.sizes.max()), device=states.device)  # (N, S)
         inside = states[spans.rows.unsqueeze(1), places.clamp(max=states.shape[1] - 1)]
-        features = run_lstm(self.spans, self.dropout(inside), spans.sizes).sum(1)  # (N, 2 · span_size)
+        features = run_lstm(self.spans, self.dropout(inside), spans.sizes, bf16=self.use_bf16).sum(
+            1
+        )  # (N, 2 · span_size)
         return (self.to_types(features) @ self._type_vectors().T).float()
 
     def _type_vectors(self) -> Tensor:

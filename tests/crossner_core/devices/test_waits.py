@@ -17,7 +17,7 @@ from tests.crossner_core.devices.runs import recipe_of
 from tests.support.training_builders import TYPES, own_sentences, tiny_encoder
 
 READING = {"engine.py:_read tolist": 1}
-_PACKED = "bilstm_crf.py:run_lstm to"  # PyTorch puts the rows of a packed batch back in order on the CPU
+_PACKED = "_recurrent.py:run_lstm to"  # PyTorch puts the rows of a packed batch back in order on the CPU
 _SPANS = dict.fromkeys(("spans_of index", "spans_of nonzero", "type_scores _local_scalar_dense"), 1)
 _LOOKED = "bartner.py:_states _local_scalar_dense"  # transformers looks at the masks of the decoder
 OWN = {

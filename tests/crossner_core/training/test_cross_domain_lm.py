@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from crossner_core.encoders.windows import Batch
 from crossner_core.encoders.words import BUCKETS, Words
 from crossner_core.errors import CheckpointError, InvalidConfig
-from crossner_core.models.bilstm_crf import BilstmCrf, run_lstm
+from crossner_core.models._recurrent import run_lstm
+from crossner_core.models.bilstm_crf import BilstmCrf
 from crossner_core.models.crf import path_loss
 from crossner_core.training.checkpoint import read_folder
 from crossner_core.training.data import SourceCorpus, TrainingData

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.windows import Batch
 from crossner_core.encoders.words import BUCKETS
+from crossner_core.models._recurrent import run_lstm
 from crossner_core.models.base import TokenTagger
-from crossner_core.models.bilstm_crf import BilstmCrf, run_lstm
+from crossner_core.models.bilstm_crf import BilstmCrf
 from crossner_core.models.crf import Crf
 from crossner_core.schema import Sentence
 from crossner_core.training.recipe import Recipe
@@ -115,7 +116,7 @@ class CrossDomainLmObjective(TwoCrfObjective):
         assert isinstance(model, BilstmCrf)
         vectors = model.dropout(model.token_vectors(batch))
         weights = self.generator.shaped(self.weights[domain, task])
-        return run_lstm(model.lstm, vectors, batch.sizes.lengths, weights)
+        return run_lstm(model.lstm, vectors, batch.sizes.lengths, weights, bf16=model.use_bf16)
 
     def _words_ahead(self, model: Crf, batch: Batch, domain: int, drawn: Tensor | None) -> Tensor:
         """Return the summed loss of a batch's words given those before and those after them, halved, a scalar."""
