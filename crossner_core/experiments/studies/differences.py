@@ -204,6 +204,7 @@ class DifferencesConfig(StudyConfig):
         "takes the best of them on dev, or its own recipe if that is better.",
         lines=True,
     )
+    choice_seeds: tuple[int, ...] = option((), "Seeds of the choice among candidates. Default: those of the claim.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -225,6 +226,8 @@ class DifferencesConfig(StudyConfig):
                 raise InvalidConfig(
                     f"Candidate {text!r} sets {' and '.join(decided)}, of which each claim has its own on either side."
                 )
+        if not self.candidates:
+            self.refuse("choice_seeds", why="nothing is chosen without candidates")
 
 
 def claims(config: DifferencesConfig) -> list[Claim]:
@@ -252,16 +255,33 @@ def places(config: DifferencesConfig, claim: Claim) -> list[tuple[str, int]]:
     return [(corpus, seed) for seed in seeds for corpus in corpora]
 
 
+def choice_places(config: DifferencesConfig, claim: Claim) -> list[tuple[str, int]]:
+    """Return the corpora and seeds by which a claim's sides choose among the candidates."""
+    seeds = config.choice_seeds
+    return places(replace(config, seeds=seeds, scarce_seeds=seeds) if seeds else config, claim)
+
+
 def cells(config: DifferencesConfig) -> list[Cell]:
-    """Return every cell of every claim once."""
+    """Return every cell of every claim once; with candidates what the choice on dev needs."""
     check_labels(config, [claim.label for claim in claims(config)])
     _overridden(config)
     trained = (
         cell_of(config, row, corpus, seed)
         for claim in claims(config)
-        for corpus, seed in places(config, claim)
+        for corpus, seed in choice_places(config, claim)
         for side in reversed(sides(config, claim))
         for row in recipes_of(config, side).values()
+    )
+    return list(dict.fromkeys(trained))
+
+
+def follow(config: DifferencesConfig, inputs: Inputs) -> list[Cell]:
+    """Return the cells of what either side of each claim has chosen, with all seeds."""
+    trained = (
+        cell_of(config, recipes_of(config, side)[chosen_on_dev(config, claim, side, inputs)], corpus, seed)
+        for claim in claims(config)
+        for corpus, seed in places(config, claim)
+        for side in reversed(sides(config, claim))
     )
     return list(dict.fromkeys(trained))
 
@@ -272,7 +292,7 @@ def chosen_on_dev(config: DifferencesConfig, claim: Claim, side: Row, inputs: In
         return AS_IT_IS
     means = dict[str, float]()
     for name, row in recipes_of(config, side).items():
-        results = [inputs.results.get(cell_of(config, row, *place)) for place in places(config, claim)]
+        results = [inputs.results.get(cell_of(config, row, *place)) for place in choice_places(config, claim)]
         scores = [result.dev.f1 for result in results if result is not None and result.dev is not None]
         if len(scores) < len(results):
             return AS_IT_IS
@@ -320,7 +340,9 @@ def _overridden(config: DifferencesConfig) -> tuple[str, ...]:
 def _tuned(config: DifferencesConfig, claim: Claim, inputs: Inputs) -> str:
     """Say which recipe either side of a claim has taken."""
     names = [chosen_on_dev(config, claim, side, inputs) for side in sides(config, claim)]
-    return f"{claim.label}: best on dev were {names[0]} (the side that is claimed to be better) and {names[1]}."
+    seeds = dict.fromkeys(str(seed) for _, seed in choice_places(config, claim))
+    with_seeds = f"best on dev (seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)})"
+    return f"{claim.label}: {with_seeds} were {names[0]} (the side that is claimed to be better) and {names[1]}."
 
 
 def _chosen(usual: Recipe) -> str:
@@ -375,6 +397,7 @@ register(
         config=DifferencesConfig,
         corpora=DOMAINS,
         cells=cells,
+        follow=follow,
         labels=lambda config: [claim.label for claim in claims(config)],
         build=build,
     )
