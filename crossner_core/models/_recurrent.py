@@ -59,6 +59,7 @@ def _run_padded(lstm: nn.LSTM, vectors: Tensor, sizes: Tensor, weights: list[Ten
             own = weights[_TENSORS * (2 * layer + way) :][:_TENSORS]
             inputs = read.gather(1, mirrored.expand_as(read)) if way else read
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
+                # One layer, one direction, no dropout in it, rows first.
                 found = torch.lstm(inputs, (begin, begin), own, lstm.bias, 1, 0.0, lstm.training, False, True)[0]
             found = found.float()  # (B, W, H)
             states.append(found.gather(1, mirrored.expand_as(found)) if way else found)

@@ -94,10 +94,8 @@ class Coach(ReadsTypes, BilstmCrf):
         """Return the scores (N, T) of the types for spans of tokens with these states (B, W, 2 · lstm_size)."""
         places = spans.starts.unsqueeze(1) + torch.arange(int(spans.sizes.max()), device=states.device)  # (N, S)
         inside = states[spans.rows.unsqueeze(1), places.clamp(max=states.shape[1] - 1)]
-        features = run_lstm(self.spans, self.dropout(inside), spans.sizes, bf16=self.use_bf16).sum(
-            1
-        )  # (N, 2 · span_size)
-        return (self.to_types(features) @ self._type_vectors().T).float()
+        read = run_lstm(self.spans, self.dropout(inside), spans.sizes, bf16=self.use_bf16)  # (N, S, 2 · span_size)
+        return (self.to_types(read.sum(1)) @ self._type_vectors().T).float()
 
     def _type_vectors(self) -> Tensor:
         return self._means() + self.own_rows if self.options.type_rows else self._means()  # (T, H)

@@ -295,7 +295,10 @@ class Recipe(
     )
     device: str = option("auto", "Device to compute on.", choices=("auto", "cpu", "cuda"), group="machine")
     precision: str = option(
-        "auto", "Floating-point precision of the encoder.", choices=("auto", "fp32", "bf16"), group="machine"
+        "auto",
+        "Floating-point precision of the encoder and, on a CPU, of a BiLSTM.",
+        choices=("auto", "fp32", "bf16"),
+        group="machine",
     )
 
     def __post_init__(self) -> None:
