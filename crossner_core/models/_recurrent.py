@@ -60,9 +60,9 @@ def _run_padded(lstm: nn.LSTM, vectors: Tensor, sizes: Tensor, weights: list[Ten
             inputs = read.gather(1, mirrored.expand_as(read)) if way else read
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
                 # One layer, one direction, no dropout in it, rows first.
-                found = torch.lstm(inputs, (begin, begin), own, lstm.bias, 1, 0.0, lstm.training, False, True)[0]
-            found = found.float()  # (B, W, H)
-            states.append(found.gather(1, mirrored.expand_as(found)) if way else found)
+                output = torch.lstm(inputs, (begin, begin), own, lstm.bias, 1, 0.0, lstm.training, False, True)[0]
+            output = output.float()  # (B, W, H)
+            states.append(output.gather(1, mirrored.expand_as(output)) if way else output)
         read = torch.cat(states, -1)
     return read * inside.unsqueeze(2)
 

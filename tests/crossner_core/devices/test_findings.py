@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossner_core.models import _label_predictor, bilstm_crf
+from crossner_core.models import _label_predictor, _recurrent
 from crossner_core.models.registry import architecture_ids
 from crossner_core.models.tagger import Tagger
 from crossner_core.training import engine, processes
@@ -45,7 +45,7 @@ def test_step_counts_of_a_fused_optimizer_are_resumed_where_its_weights_are(
             run(recipe, tmp_path / "wrong")
 
 
-@pytest.mark.parametrize("module", [_label_predictor, bilstm_crf])
+@pytest.mark.parametrize("module", [_label_predictor, _recurrent])
 def test_adversarial_training_needs_an_lstm_without_cudnn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: object
 ) -> None:

@@ -257,10 +257,10 @@ def test_differences_tune_both_sides_alike_on_dev() -> None:
     assert made.tables[0].rows[0][2] == Measured(-5.0, 0.0, 2, pytest.approx(2.04), True)  # type: ignore[arg-type]
     assert any("(seeds 1, 2) were learning_rate=1e-4 (" in note and "and as it is." in note for note in made.notes)
     assert chosen.follow is not None and set(chosen.follow(config, Inputs(results, Path(), Path()))) <= set(cells)  # type: ignore[arg-type]
-    one = replace(config, choice_seeds=(1,))
+    scarcer = replace(config, choice_seeds=(1,))
     first = {cell: result for cell, result in results.items() if cell.recipe.seed == 1}
-    assert set(chosen.cells(one)) == set(first)
-    following = chosen.follow(one, Inputs(first, Path(), Path()))  # type: ignore[arg-type]
+    assert set(chosen.cells(scarcer)) == set(first)
+    following = chosen.follow(scarcer, Inputs(first, Path(), Path()))  # type: ignore[arg-type]
     rates = {(cell.recipe.architecture, cell.recipe.seed): cell.recipe.learning_rate for cell in following}
     assert rates == {("crf", 1): 1e-4, ("crf", 2): 1e-4, ("tagger", 1): 2e-4, ("tagger", 2): 2e-4}
     results.pop(cells[-1])  # one of the CRF's with the candidate
