@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from crossner_core.errors import BadInput
 from crossner_core.experiments.report import put_section
 from crossner_core.experiments.stored import FILE, StoredStudy
-from crossner_core.experiments.tables import Measured, Table, Value, interval_words, verdict
+from crossner_core.experiments.tables import Measured, Table, Value
 from crossner_core.folders import write_text
 from docs.paper_tables import AS_THERE, side_by_side
 
@@ -25,14 +24,17 @@ PAGES = Path(__file__).with_name("results")
 SUMMARY, PAPERS = PAGES / "summary.md", PAGES / "papers.md"
 _CLAIM = ("", "decoding", "difference", "95 % interval", "reached", "source")
 _HELD, _AS_PRINTED = "Decoded as in the app, held to IOB2", "Decoded as in the papers"
-_PDALN = {
-    "PDALN without target labels − CRF on the source sentences": "PDALN − CRF, no labels of wikigold",
-}
 _BY_THE_PAPER = {
-    "PDALN, the paper's recipe − CRF, the paper's recipe, last rounds": (
-        "PDALN's last round − CRF, 100 sentences of wikigold"
+    "batch-32": (
+        "PDALN, the paper's recipe − CRF, the paper's recipe, last rounds",
+        "PDALN's last round − CRF, 100 sentences of wikigold",
+    ),
+    "unsupervised": (
+        "PDALN, the paper's recipe, unsupervised − CRF, the paper's recipe, unsupervised",
+        "PDALN − CRF, no labels of wikigold",
     ),
 }
+"""By section of `pdaln_grid`, the difference that is PDALN's claim, and what the summary calls it."""
 _INSTEAD = ("own-source", AS_THERE)
 """Sections of `differences` whose rows stand for those of the same name on the summary.
 
@@ -99,8 +101,7 @@ def claims(studies: Sequence[StoredStudy]) -> str:
     instead = {row[0]: row for section in _INSTEAD for row in _of(studies, "differences", section).tables[0].rows}
     places = [table.columns.index(name) for name in _CLAIM]
     rows = [tuple(instead.get(row[0], row)[place] for place in places) for row in table.rows]
-    rows += _claims_by_the_paper(_of(studies, "pdaln_grid", "batch-32"))
-    rows += _claims_of_pdaln(_of(studies, "pdaln_ablation"))
+    rows += [_claim_of_pdaln(_of(studies, "pdaln_grid", section), *names) for section, names in _BY_THE_PAPER.items()]
     is_held = ["argmax" not in str(row[1]) for row in rows]
     parts = [
         Table(title, _CLAIM, tuple(row for row, held in zip(rows, is_held, strict=True) if held == wanted))
@@ -115,24 +116,12 @@ def _of(studies: Sequence[StoredStudy], id: str, section: str = "") -> StoredStu
     return study
 
 
-def _claims_of_pdaln(study: StoredStudy) -> Iterator[tuple[Value, ...]]:
-    """Yield PDALN's differences with the intervals that follow from their deviations and counts of seeds."""
-    scores, gains = study.tables
-    seeds = {row[0]: int(str(row[-1])) for row in scores.rows}
-    for label, gain in gains.rows:
-        if label in _PDALN and isinstance(gain, Measured) and gain.published is not None:
-            whole = replace(gain, n=min(seeds[side] for side in str(label).split(" − ")))
-            reached = verdict(whole, gain.published)
-            yield _PDALN[label], "IOB2", whole, interval_words(whole), reached, "PDALN, table 1"
-
-
-def _claims_by_the_paper(study: StoredStudy) -> Iterator[tuple[Value, ...]]:
-    """Yield what the grid says of PDALN by the paper's recipe, its last round as it is."""
+def _claim_of_pdaln(study: StoredStudy, label: str, name: str) -> tuple[Value, ...]:
+    """Return what the grid says of PDALN by the paper's recipe, under another name."""
     table = study.tables[-1]
-    columns = [table.columns.index(name) for name in ("difference", "95 % interval", "above the published")]
-    for row in table.rows:
-        if row[0] in _BY_THE_PAPER:
-            yield _BY_THE_PAPER[str(row[0])], "IOB2", *(row[column] for column in columns), "PDALN, table 1"
+    columns = [table.columns.index(column) for column in ("difference", "95 % interval", "above the published")]
+    (row,) = (row for row in table.rows if row[0] == label)
+    return name, "IOB2", *(row[column] for column in columns), "PDALN, table 1"
 
 
 def main() -> None:

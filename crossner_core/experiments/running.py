@@ -68,6 +68,7 @@ class _StudyRun:
         self.given = self.config = replace(config, corpora=corpora)
         self.notes = [f"Not in the data folder and left out: {', '.join(absent)}."] if absent else []
         self.lacking = dict[str, str]()  # encoder → why it could not be pre-trained
+        self.reasons = list[str]()  # why cells could not be trained
         self.results = dict[Cell, CellResult]()
         self.missing: tuple[str, ...] = ()
         self.done = self.total = 0
@@ -89,6 +90,9 @@ class _StudyRun:
         if self.chosen.follow is not None:
             following = self.chosen.follow(self.config, Inputs(self.results, self.data, self.out))
             yield from self._train([cell for cell in following if cell not in cells], workers, ray, should_stop)
+        if cells and not self.results:
+            why = self.reasons[0] if self.reasons else _STOPPED
+            raise NothingMeasured(why[:1].upper() + why[1:])
 
     def _train(self, cells: Sequence[Cell], workers: int, ray: str, should_stop: ShouldStop) -> Iterator[StudyEvent]:
         binder, store, before = Binder(self.data), CellStore(self.out), self.total
@@ -115,13 +119,7 @@ class _StudyRun:
             if message := _message(event):
                 yield StudyEvent(f"{waiting[event.key]}: {message}", self.done, self.total, len(errors), event.key)
         self.results |= {cell: result for cell, own in bound.items() if (result := store.get(own.key)) is not None}
-        if cells and not self.results:
-            whys = [
-                *without_encoder.values(),
-                *errors.values(),
-                "the study was stopped before its first cell was done.",
-            ]
-            raise NothingMeasured(whys[0][:1].upper() + whys[0][1:])
+        self.reasons += [*without_encoder.values(), *errors.values()]
         self.missing = (
             *self.missing,
             *(f"{cell.in_full}: {errors.get(key, _NOT_YET)}" for key, cell in by_key.items() if not store.get(key)),

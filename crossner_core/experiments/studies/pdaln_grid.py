@@ -190,36 +190,52 @@ def build(config: PdalnGridConfig, inputs: Inputs) -> Made:
     choice = replace(config, seeds=config.choice_seeds)
     on_dev = [row for group in groups(config) for row in _on_dev(group)]
     on_test = [row for group in groups(config) for row in _on_test(config, group, inputs)]
-    first = f1_table(TITLE, choice, on_dev, scores_of(choice, inputs, on_dev, chosen_dev), on="dev")
+    dev = scores_of(choice, inputs, on_dev, chosen_dev)
+    first = f1_table(TITLE, choice, on_dev, dev, on="dev")
     test = scores_of(config, inputs, on_test, chosen_test)
-    tables = [first, f1_table("The choice on test", config, on_test, test)]
+    measured = any(values for by_corpus in dev.values() for values in by_corpus.values())
+    tables = [*([first] if measured else []), f1_table("The choice on test", config, on_test, test)]
     if (by_stage := stage_table(config, inputs, on_test)) is not None:
         tables.append(by_stage)
     tables.append(_differences(config, inputs, test))
-    return Made(tuple(tables), bars(TITLE, first, unit="dev F1 (%)"), tuple(_notes(config, inputs)))
+    figure = bars(TITLE, first, unit="dev F1 (%)") if measured else None
+    return Made(tuple(tables), figure, tuple(_notes(config, inputs)))
 
 
 def _notes(config: PdalnGridConfig, inputs: Inputs) -> list[str]:
-    notes = [
-        f"{config.target_sentences} labelled target sentences ({config.order} order). Of each run the stage that is "
-        f"best on dev counts: base stage or a round. '{_TRAINED_ON}' trains the CRF in as many rounds, steps and "
-        f"sentences as PDALN, without its terms and with no entity exchanged. Chosen with seeds "
-        f"{', '.join(map(str, config.choice_seeds))}.",
-        f"By {_RATES}: batches of 32, one rate of 5e-05 that decays linearly in each stage, 128 subwords, biased "
-        f"MMD, and as many epochs; its weights are not printed and are ours. Everywhere but in {_PAPER} "
-        "each step also learns the tags of labelled target sentences, half as many as its own; there these are among "
-        "the base stage's, once an epoch, and the rounds learn the tags of augmented sentences alone.",
-    ]
+    labelled, notes = "semi-supervised" in config.supervision, list[str]()
+    rates = (
+        f"By {_RATES if labelled else _PAPER}: batches of 32, one rate of 5e-05 that decays linearly in each stage, "
+        "128 subwords, biased MMD, and as many epochs; its weights are not printed and are ours."
+    )
+    if labelled:
+        notes.append(
+            f"{config.target_sentences} labelled target sentences ({config.order} order). Of each run the stage that "
+            f"is best on dev counts: base stage or a round. '{_TRAINED_ON}' trains the CRF in as many rounds, steps "
+            "and sentences as PDALN, without its terms and with no entity exchanged. Chosen with seeds "
+            f"{', '.join(map(str, config.choice_seeds))}."
+        )
+        rates += (
+            f" Everywhere but in {_PAPER} each step also learns the tags of labelled target sentences, half as many "
+            "as its own; there these are among the base stage's, once an epoch, and the rounds learn the tags of "
+            "augmented sentences alone."
+        )
+    if "unsupervised" in config.supervision:
+        notes.append("Unsupervised: no labelled target sentence and no round; the CRF learns the source's tags alone.")
+    notes.append(rates)
     usual = config.recipe_of()
     apart = ["unlabelled text is the rest of train, not the test sentences"] if usual.pdaln_bare_text == "rest" else []
-    if usual.pdaln_distil_tokens == "all":
+    if labelled and usual.pdaln_distil_tokens == "all":
         apart.append("the student learns from the teacher on all tokens, not on those of entities alone")
     if apart:
         notes.append(f"Unlike in the paper, {' and '.join(apart)}.")
     for group in groups(config):
         best = chosen_on_dev(config, group, inputs)
-        whom = f"Best on dev: {best.label}." if best is not None else "Nothing is chosen while a dev F1 is missing."
-        notes.append(joined(group.label, whom) if best is None else whom)
+        if best is not None:
+            notes.append(f"Best on dev: {best.label}.")
+        else:
+            whose = f" ({group.label})" if group.label else ""
+            notes.append(f"Nothing is chosen{whose} while a dev F1 is missing.")
     if usual.pdaln_bare_text == "test":
         notes.append("Transductive: the unlabelled text is the test sentences, without their labels.")
     return notes + list(overridden(config, rows(config)))

@@ -187,6 +187,15 @@ def test_grid_runs_from_the_command_with_a_tiny_encoder(tmp_path: Path, capsys: 
     assert len(gains.rows) == 2 * (2 + 2 * 2) and all(row[-1] == 2 for row in gains.rows)
     # 2 CRFs and 3 candidates with one seed; the second seed's CRFs and choice; the paper's two sets of three with both.
     assert len(kept) == 5 + 3 + 2 * 6
+    for cell in kept:
+        if cell.recipe["learning_rate"] != PAPER_RATES["learning_rate"]:  # all that the choice on dev needs
+            (tmp_path / "out" / "cells" / f"{cell.key}.json").unlink()
+    assert command.main([*words, "--tables"]) == 1 and "not trained yet" in capsys.readouterr().err
+    (result,) = list_studies(tmp_path / "out")
+    assert result.missing and result.tables[0].title == "The choice on test"
+    rows = result.tables[0].rows
+    assert {str(row[0]).partition(", ")[2] for row in rows} == {"the paper's rates", "the paper's recipe"}
+    assert any("Nothing is chosen" in note for note in result.notes)
 
 
 def test_grids_set_up_makes_exactly_the_papers_adaptive_data(shared: Path) -> None:
