@@ -50,6 +50,8 @@ def test_console_is_clean_and_captions_and_buttons_are_legible(served: Path, the
         page.on("response", lambda answer: errors.append(answer.url) if answer.status >= 400 else None)
         browser_sign_in(page, "adm", PASSWORD, path="/people")
         page.wait_for_selector("[data-testid^=stBaseButton-primary]")
+        # Colours fade in.
+        page.wait_for_function("document.getAnimations().every(({ playState }) => playState !== 'running')")
         shown = page.evaluate(
             """() => ["stCaptionContainer", "stBaseButton-primary"].map(name => {
                 const part = document.querySelector(`[data-testid="stMain"] [data-testid^=${name}]`)
