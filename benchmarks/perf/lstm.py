@@ -23,7 +23,7 @@ INPUT, SIZE, LAYERS, BATCH, STEPS = 82, 256, 2, 32, 40
 
 
 def rows(data: Path) -> Iterator[Row]:
-    """Yield a row: milliseconds of a step, forth and back, on batches of the lengths of a corpus's sentences."""
+    """Yield a row: milliseconds of a forward and a backward pass, on batches of the lengths of a corpus's sentences."""
     prepare()
     lengths = [len(item.sentence.tokens) for item in read_corpus("music", data).dev]
     lstm = nn.LSTM(INPUT, SIZE, LAYERS, batch_first=True, bidirectional=True)

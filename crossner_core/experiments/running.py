@@ -89,7 +89,8 @@ class _StudyRun:
         yield from self._train(cells, workers, ray, should_stop)
         if self.chosen.follow is not None:
             following = self.chosen.follow(self.config, Inputs(self.results, self.data, self.out))
-            yield from self._train([cell for cell in following if cell not in cells], workers, ray, should_stop)
+            if more := [cell for cell in following if cell not in cells]:
+                yield from self._train(more, workers, ray, should_stop)
         if cells and not self.results:
             why = self.reasons[0] if self.reasons else _STOPPED
             raise NothingMeasured(why[:1].upper() + why[1:])

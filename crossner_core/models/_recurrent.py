@@ -41,14 +41,24 @@ def run_lstm(
     return padded
 
 
+def reversal(mask: Tensor) -> Tensor:
+    """Return the positions (B, W) in which each row's tokens stand in reverse; padding stays where it is."""
+    places = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
+    return torch.where(mask, mask.sum(1, keepdim=True) - 1 - places, places)
+
+
+def taken(values: Tensor, places: Tensor) -> Tensor:
+    """Return values (B, W, …) in the order of the positions (B, W)."""
+    return values.gather(1, places.reshape(*places.shape, *(1,) * (values.dim() - 2)).expand_as(values))
+
+
 def _run_padded(lstm: nn.LSTM, vectors: Tensor, sizes: Tensor, weights: list[Tensor], bf16: bool) -> Tensor:
     """Run a BiLSTM over padded rows, of which the second direction reads each from its own end.
 
-    PyTorch has a fast kernel for padded rows alone: packed ones take up to twice as long.
+    PyTorch has a fast kernel for padded rows alone.
     """
-    places = torch.arange(vectors.shape[1], device=sizes.device)
-    inside = places < sizes.unsqueeze(1)  # (B, W)
-    mirrored = torch.where(inside, sizes.unsqueeze(1) - 1 - places, places).unsqueeze(2)  # (B, W, 1)
+    inside = torch.arange(vectors.shape[1], device=sizes.device) < sizes.unsqueeze(1)  # (B, W)
+    back = reversal(inside)  # (B, W)
     begin = vectors.new_zeros(1, len(vectors), lstm.hidden_size)
     read = vectors
     for layer in range(lstm.num_layers):
@@ -57,12 +67,12 @@ def _run_padded(lstm: nn.LSTM, vectors: Tensor, sizes: Tensor, weights: list[Ten
         states = []
         for way in range(2):
             own = weights[_TENSORS * (2 * layer + way) :][:_TENSORS]
-            inputs = read.gather(1, mirrored.expand_as(read)) if way else read
+            inputs = taken(read, back) if way else read
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
                 # One layer, one direction, no dropout in it, rows first.
                 output = torch.lstm(inputs, (begin, begin), own, lstm.bias, 1, 0.0, lstm.training, False, True)[0]
             output = output.float()  # (B, W, H)
-            states.append(output.gather(1, mirrored.expand_as(output)) if way else output)
+            states.append(taken(output, back) if way else output)
         read = torch.cat(states, -1)
     return read * inside.unsqueeze(2)
 

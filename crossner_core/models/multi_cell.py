@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.windows import IGNORED, Batch
+from crossner_core.models._recurrent import reversal, taken
 from crossner_core.models.base import TokenTagger
 from crossner_core.models.crf import Crf
 from crossner_core.models.heads import copy_tag_rows, token_loss
@@ -65,8 +66,8 @@ class TypedCells(nn.Module):
     def forward(self, vectors: Tensor, mask: Tensor) -> Composed:
         """Return states, cells and attention for vectors (B, W, D) of the tokens that `mask` (B, W) keeps."""
         count, width = mask.shape
-        back = _reversal(mask)  # (B, W)
-        both = torch.stack((vectors, _taken(vectors, back)))  # (2, B, W, D)
+        back = reversal(mask)  # (B, W)
+        both = torch.stack((vectors, taken(vectors, back)))  # (2, B, W, D)
         # One product for all types and tokens: (2, G, D), where G holds the gates of each type, then the common ones.
         inputs = torch.cat((_by_direction(self.type_input), self.input), 1)
         recurrent = torch.cat((_by_direction(self.type_state), self.state), 1).transpose(1, 2)  # (2, H, G)
@@ -90,7 +91,7 @@ class TypedCells(nn.Module):
             state = output.sigmoid() * cell.tanh()
             steps.append((state, cells, weights.squeeze(-1)))
         by_direction = (torch.stack(part, 2) for part in zip(*steps, strict=True))  # (2, B, W, …) each
-        all_states, all_cells, shares = ((part[0], _taken(part[1], back)) for part in by_direction)
+        all_states, all_cells, shares = ((part[0], taken(part[1], back)) for part in by_direction)
         return Composed(torch.cat(all_states, -1), torch.cat(all_cells, -1), (shares[0] + shares[1]) / 2)
 
 
@@ -171,14 +172,3 @@ def _typed(batch: Batch) -> Batch:
 def _by_direction(rows: Tensor) -> Tensor:
     """Return parameters (T, 2, G, …) as (2, T · G, …)."""
     return rows.transpose(0, 1).flatten(1, 2)
-
-
-def _reversal(mask: Tensor) -> Tensor:
-    """Return the positions (B, W) in which each row's tokens stand in reverse; padding stays where it is."""
-    places = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
-    return torch.where(mask, mask.sum(1, keepdim=True) - 1 - places, places)
-
-
-def _taken(values: Tensor, places: Tensor) -> Tensor:
-    """Return values (B, W, …) in the order of the positions (B, W)."""
-    return values.gather(1, places.reshape(*places.shape, *(1,) * (values.dim() - 2)).expand_as(values))

@@ -278,10 +278,11 @@ def cells(config: DifferencesConfig) -> list[Cell]:
 def follow(config: DifferencesConfig, inputs: Inputs) -> list[Cell]:
     """Return the cells of what either side of each claim has chosen, with all seeds."""
     trained = (
-        cell_of(config, recipes_of(config, side)[chosen_on_dev(config, claim, side, inputs)], corpus, seed)
+        cell_of(config, row, corpus, seed)
         for claim in claims(config)
-        for corpus, seed in places(config, claim)
         for side in reversed(sides(config, claim))
+        for row in (recipes_of(config, side)[chosen_on_dev(config, claim, side, inputs)],)
+        for corpus, seed in places(config, claim)
     )
     return list(dict.fromkeys(trained))
 
