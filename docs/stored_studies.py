@@ -16,9 +16,10 @@ from pathlib import Path
 from crossner_core.errors import BadInput
 from crossner_core.experiments.report import put_section
 from crossner_core.experiments.stored import FILE, StoredStudy
+from crossner_core.experiments.studies.differences import CLAIMS
 from crossner_core.experiments.tables import Measured, Table, Value
 from crossner_core.folders import write_text
-from docs.paper_tables import AS_THERE, side_by_side
+from docs.paper_tables import AS_THERE, OWN_SOURCE, side_by_side
 
 PAGES = Path(__file__).with_name("results")
 SUMMARY, PAPERS = PAGES / "summary.md", PAGES / "papers.md"
@@ -35,11 +36,8 @@ _BY_THE_PAPER = {
     ),
 }
 """By section of `pdaln_grid`, the difference that is PDALN's claim, and what the summary calls it."""
-_INSTEAD = ("own-source", AS_THERE)
-"""Sections of `differences` whose rows stand for those of the same name on the summary.
-
-In one each seed has a source checkpoint of its own; in the other the CRF is trained as in the papers.
-"""
+_SECTIONS = ("", OWN_SOURCE, AS_THERE)
+"""Sections of `differences` whose rows are on the summary."""
 _SECTION = re.compile(r"<!-- begin study-(\w+?)(?:-([\w-]+))? -->\n(.*?)\n<!-- end", re.DOTALL)
 _WRITTEN = re.compile(r"Written by `(?P<command>.*)` on (?P<date>\d{4}-\d\d-\d\d)\.")
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"
@@ -96,11 +94,11 @@ def _value(cell: str, numeric: bool) -> Value:
 
 def claims(studies: Sequence[StoredStudy]) -> str:
     """Return each claim of the papers once for either way to decode: our difference, its interval and the verdict."""
-    study = _of(studies, "differences")
+    study, *others = (_of(studies, "differences", section) for section in _SECTIONS)
     (table,) = study.tables
-    instead = {row[0]: row for section in _INSTEAD for row in _of(studies, "differences", section).tables[0].rows}
+    measured = {row[0]: row for part in (study, *others) for row in part.tables[0].rows}
     places = [table.columns.index(name) for name in _CLAIM]
-    rows = [tuple(instead.get(row[0], row)[place] for place in places) for row in table.rows]
+    rows = [tuple(measured[claim.label][place] for place in places) for claim in CLAIMS if claim.label in measured]
     rows += [_claim_of_pdaln(_of(studies, "pdaln_grid", section), *names) for section, names in _BY_THE_PAPER.items()]
     is_held = ["argmax" not in str(row[1]) for row in rows]
     parts = [
@@ -108,7 +106,8 @@ def claims(studies: Sequence[StoredStudy]) -> str:
         for title, wanted in ((_HELD, True), (_AS_PRINTED, False))
     ]
     tables = (f"**{part.title}**\n\n{part.to_markdown()}" for part in parts)
-    return "\n\n".join([study.measured.partition(" Machine")[0], *tables])
+    measured = study.measured.partition("; the default recipe")[0]
+    return "\n\n".join([f"{measured}; dev chose each side's recipe.", *tables])
 
 
 def _of(studies: Sequence[StoredStudy], id: str, section: str = "") -> StoredStudy:

@@ -215,8 +215,8 @@ def _order_encoder(store: Store) -> None:
     asked = {"epochs": 6, "batch_size": 8, "block_size": 64, "head_first_steps": 20}
     actor = accounts.current(store, rosa.id)
     assert actor is not None
-    encoders.start_dapt(
-        store, actor, name=ENCODER, options=asked, corpus=wiki.NAME, level="integrated", domain=wiki.DOMAIN
+    encoders.start_on_text(
+        store, actor, kind="dapt", name=ENCODER, options=asked, corpus=wiki.NAME, level="integrated", domain=wiki.DOMAIN
     )
 
 

@@ -20,12 +20,16 @@ only for the same text, tokenizer and masking.
 **Entity tagging** (NER-BERT) trains it to find names in a large, automatically labelled corpus: Wikipedia links with
 the classes of their pages, or any data set. *F1* on held-out sentences measures how well: higher is better.
 
-Neither figure is the goal. **Runs with it** compares the test F1 of runs that start from the encoder with that of runs
-of the same recipe, seed and sentences that start from the encoder it was made from.
+**Character models** learn to predict each character of a text, from the left and from the right, and make FLAIR
+embeddings: a word's vector is their state at its edges. *Bits per character* of held-out text measure how well: lower
+is better. A recipe that wants word vectors beside them writes `flair:NAME,words=glove`.
+
+None of these figures is the goal. **Runs with it** compares the test F1 of runs that start from the encoder with that
+of runs of the same recipe, seed and sentences that start from the encoder it was made from.
 
 **Pre-train** queues a pre-training for the worker. It can be cancelled, and resumes from its last saved state after a
 crash. Runs, rounds and suggestions have priority over it. On the command line: `workbench encoder dapt`, `workbench
-encoder entity-tagging`.
+encoder entity-tagging`, `workbench encoder character-models`.
 """
 
 actor = shell.signed_in(*OVERSEERS)

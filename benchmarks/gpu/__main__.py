@@ -3,10 +3,12 @@
 Needs a GPU, and says so where there is none. For each pair of architecture and setting, on a few sentences of two
 corpora, it prints what failed, the largest difference of a weight between two runs of one seed (`again`), between a run
 and the same run stopped and resumed (`resumed`), whether a run begun on the CPU goes on there (`moved`), and dev F1
-beside the CPU's. Then it measures speed (`benchmarks/gpu/speed.py`). With `--report` all lines are a section of
-docs/results/training.md.
+beside the CPU's. The bar: `again` and `resumed` are 0 for every pair, with algorithms alone that give the same numbers
+each time; `--no-deterministic` allows others and judges nothing. Then it measures speed (`benchmarks/gpu/speed.py`).
+With `--report` all lines are a section of docs/results/training.md. If a bar is missed or a run failed, the exit code
+is 1.
 
-    python -m benchmarks.gpu --data ../shared/data/ner [--encoder minilm] [--workers 4] [--deterministic]
+    python -m benchmarks.gpu --data ../shared/data/ner [--encoder minilm] [--workers 4] [--no-deterministic]
         [--only correct|speed] [--report docs/results]
 """
 
@@ -17,7 +19,7 @@ import multiprocessing
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +40,10 @@ from crossner_core.training.settings.registry import setting, setting_ids
 from crossner_core.training.sources import prepared
 
 SENTENCES, SOURCE_SENTENCES, STEPS_TO_STOP = 12, 24, 5
+COLUMNS = ("architecture", "setting", "dev F1 GPU", "CPU", "again", "resumed", "moved", "seconds GPU", "seconds CPU")
+EQUAL = {"again": "two runs of a seed are equal", "resumed": "stopped and resumed equals whole"}
+"""By column that must be 0: what that says."""
+MISSED = "- NOT met: "
 SHORT = {
     "source_epochs": 1,
     "max_epochs": 2,
@@ -53,7 +59,7 @@ NEEDS = {"cross_domain_lm": _ON_WORDS, "cross_domain_lm_unsupervised": _ON_WORDS
 
 
 def main() -> int:
-    """Measure, print, and return 0 if nothing failed."""
+    """Measure, print, and return 0 if nothing failed and all bars are met."""
     options = _options()
     if not torch.cuda.is_available():
         print("PyTorch sees no GPU here: nothing is measured.")
@@ -66,7 +72,7 @@ def main() -> int:
         shown = " ".join(Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:])
         text = "\n".join(["## On a GPU", "", f"Written by `python -m benchmarks.gpu {shown}`.", "", *lines])
         put_section(options.report / "training.md", "gpu", text)
-    return 1 if any("failed" in line for line in lines) else 0
+    return 1 if any("failed" in line or line.startswith(MISSED) for line in lines) else 0
 
 
 def measured(options: argparse.Namespace) -> Iterator[str]:
@@ -82,17 +88,31 @@ def measured(options: argparse.Namespace) -> Iterator[str]:
 
 
 def correct(options: argparse.Namespace) -> Iterator[str]:
-    """Yield a table with a line for each pair of architecture and setting."""
+    """Yield a table with a line for each pair of architecture and setting, then its bars."""
+    rows = []
+    yield from ("", f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|")
+    for row in _each_pair(options):
+        rows.append(row)
+        yield f"| {' | '.join(row)} |"
+    yield ""
+    yield from bars(rows) if options.deterministic else ("- not judged: kernels that add in any order were allowed",)
+
+
+def bars(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a line for each column that must be 0: whether it is, and which pairs are not."""
+    lines = []
+    for column, what in EQUAL.items():
+        cells = [(f"{row[0]} {row[1]}", row[COLUMNS.index(column)]) for row in rows]
+        others = [f"{pair} ({value.partition(':')[0]})" for pair, value in cells if value != "0e+00"]
+        verdict = f"{MISSED}{what} but for {', '.join(others)}" if others else f"- met: {what}"
+        lines.append(f"{verdict}; of {len(rows)} pairs {len(rows) - len(others)}")
+    return lines
+
+
+def _each_pair(options: argparse.Namespace) -> Iterator[list[str]]:
     tried = pairs()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.workers, mp_context=context) as pool:
-        yield from (
-            "",
-            "| architecture | setting | dev F1 GPU | CPU | again | resumed | moved | seconds GPU | CPU |",
-            "|---|---|---|---|---|---|---|---|---|",
-        )
-        for line in pool.map(measure, tried, [options] * len(tried)):
-            yield f"| {' | '.join(line)} |"
+    with ProcessPoolExecutor(options.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(measure, tried, [options] * len(tried))
 
 
 def pairs() -> list[tuple[str, str]]:
@@ -160,9 +180,12 @@ def _try(line: list[str], do: Callable[[], RunResult], show: Callable[[RunResult
 
 
 def _far(folder: Path, name: str) -> str:
-    """Return the largest difference between a weight of the whole run and that of another."""
+    """Return the largest difference between a weight of the whole run and that of another; raise if names differ."""
     mine, theirs = (_weights(folder / each) for each in ("whole", name))
-    return f"{max(float((mine[key].float() - theirs[key].float()).abs().max()) for key in mine if key in theirs):.0e}"
+    if mine.keys() != theirs.keys() or not mine:
+        raise ValueError(f"other weights were saved: {', '.join(sorted(mine.keys() ^ theirs.keys())) or 'none'}")
+    most = torch.stack([(mine[key].float() - theirs[key].float()).abs().max() for key in mine]).max()  # NaN stays
+    return f"{float(most):.0e}"
 
 
 def _dev(result: RunResult) -> str:
@@ -193,7 +216,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--corpus", default="music")
     parser.add_argument("--source", default="ai")
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--deterministic", action="store_true", help="refuse kernels that add in any order")
+    parser.add_argument(
+        "--deterministic",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="refuse kernels that add in any order; without this, whether runs are equal is not judged",
+    )
     parser.add_argument("--only", choices=("correct", "speed"), help="measure this alone")
     parser.add_argument("--report", type=Path, help="folder of the pages of results, to write a section there")
     return parser.parse_args()

@@ -44,27 +44,28 @@ def run_character_models(
     work: Path,
     resume: bool = True,
     should_stop: ShouldStop = not_stopped,
+    encoder: Encoder | None = None,
 ) -> Events:
     """Yield events until the run ends; the last one has an `outcome`, and the `result` if that is "done".
 
     `out` becomes an encoder folder for `load_encoder` and recipes; the measure is bits per character of held-out text,
-    over both models. Otherwise as in `run_dapt`. Raises BadInput, EncoderUnavailable, CheckpointError, StorageError,
-    InvalidConfig.
+    over both models. `encoder` is what `options` start from, if that is loaded already. Otherwise as in `run_dapt`.
+    Raises BadInput, EncoderUnavailable, CheckpointError, StorageError, InvalidConfig.
     """
     job = PretrainJob(KIND, options, out, work, text.provenance)
-    encoder = _start_from(options, text)
+    body = _start_from(options, text, encoder)
 
     def add(writer: ArrayWriter, documents: Sequence[Sequence[str]]) -> None:
-        rows = [(EDGE, *encoder.numbers.of(" ".join(words))) for words in documents if words]
+        rows = [(EDGE, *body.numbers.of(" ".join(words))) for words in documents if words]
         if rows:
             writer.add(ids=np.concatenate([np.asarray(row) for row in rows]))
 
     def write(folder: Path, meta: dict[str, Any]) -> Iterator[int]:
-        share, highest = options.held_out_share, encoder.chosen.vocabulary
+        share, highest = options.held_out_share, body.chosen.vocabulary
         return prepare_documents(folder, text, highest, add, share=share, seed=options.seed, meta=meta)
 
     begins = [corpus_head(part()) for part in (text.items, text.held_out) if part is not None]
-    yield from job.run(encoder, {"begins": begins}, write, partial(CharacterTask, options), should_stop, resume=resume)
+    yield from job.run(body, {"begins": begins}, write, partial(CharacterTask, options), should_stop, resume=resume)
 
 
 def split_into_tokens(text: PretrainText[Sequence[str]]) -> PretrainText[Sequence[str]]:
@@ -93,13 +94,13 @@ def _is_half_a_pair(character: str) -> bool:
     return "\ud800" <= character <= "\udfff"
 
 
-def _start_from(options: CharacterModelOptions, text: PretrainText[Sequence[str]]) -> Flair:
+def _start_from(options: CharacterModelOptions, text: PretrainText[Sequence[str]], encoder: Encoder | None) -> Flair:
     if options.encoder == NEW:
         characters = frequent_characters(text.items(), options.characters)
         made = Flair.make({"characters": characters, "hidden_size": options.hidden_size}, options.seed)
         made.name, made.fingerprint = NEW, made.measure_fingerprint()
         return made
-    encoder = load_encoder(options.encoder)
+    encoder = encoder or load_encoder(options.encoder)
     if not isinstance(encoder, Flair) or encoder.words is not None:
         raise EncoderUnavailable(
             f"Encoder {options.encoder!r} is no folder of character models alone; name one, or {NEW!r}."

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from crossner_core.encoders import packing
-from crossner_core.encoders.names import TRANSFORMER
+from crossner_core.encoders.names import SETTINGS, kind_at
 from crossner_core.encoders.windows import Batch, Window, collate, cut
 from crossner_core.errors import EncoderUnavailable, InvalidConfig
 from crossner_core.folders import write_json
@@ -22,8 +22,6 @@ from crossner_core.registry import Registry
 from crossner_core.schema import Sentence
 
 WEIGHTS = "model.safetensors"
-# File next to a non-transformer encoder: its kind, and the settings that its module is built from.
-SETTINGS = "encoder.json"
 
 
 @dataclass(slots=True)
@@ -145,7 +143,7 @@ class Encoder:
 
         `weights` are those it will get; a body larger than these is refused before it is made.
         """
-        return cls.make(_stated(folder)["settings"])
+        return cls.make(json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["settings"])
 
     @classmethod
     def load(cls, folder: Path, name: str) -> Self:
@@ -171,7 +169,7 @@ def register(kind: type[Encoder]) -> type[Encoder]:
 
 def kind_in(folder: Path) -> type[Encoder]:
     """Return the kind of the encoder in a folder; raise InvalidConfig if it is unknown."""
-    return ENCODERS.one(str(_stated(folder)["kind"]))
+    return ENCODERS.one(kind_at(folder))
 
 
 def vectors(model: Any, batch: Batch) -> Tensor:
@@ -190,9 +188,3 @@ def vectors(model: Any, batch: Batch) -> Tensor:
 def encoding_part(model: Any) -> Any:
     """Return the part of a module that reads a text: its encoder, where it has a decoder too."""
     return model.get_encoder() if getattr(getattr(model, "config", None), "is_encoder_decoder", False) else model
-
-
-def _stated(folder: Path) -> dict[str, Any]:
-    if not (folder / SETTINGS).exists():
-        return {"kind": TRANSFORMER}
-    return json.loads((folder / SETTINGS).read_text(encoding="utf-8"))

@@ -1,6 +1,11 @@
 """FLAIR embeddings: the states of two frozen character language models at the edges of words, and word vectors.
 
 Source: Akbik et al. 2018, "Contextual String Embeddings for Sequence Labeling", sections 2.1 to 2.3.
+
+There, and in the released code: language models with states of 2048; on them and GloVe one BiLSTM of 256 and a CRF,
+SGD at 0.1, halved where training stalls, batches of 32, at most 150 epochs, dropout of whole words (0.05) and of
+dimensions (0.5). Here: states of 1024 unless chosen; in the study `baselines` a `bilstm_crf` of the same size, AdamW at
+1e-3, batches of 32, ten epochs, dropout 0.5 of single values.
 """
 
 from __future__ import annotations
@@ -17,8 +22,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from crossner_core.encoders.base import SETTINGS, Encoder, register
-from crossner_core.encoders.names import FLAIR
+from crossner_core.encoders.base import Encoder, register
+from crossner_core.encoders.names import FLAIR, SETTINGS, kind_at
 from crossner_core.encoders.words import Body as WordsBody
 from crossner_core.encoders.words import Settings as WordsSettings
 from crossner_core.encoders.words import Words, check_size, read_rows, read_settings
@@ -175,9 +180,9 @@ class CharacterNumbers:
 class Flair(Encoder):
     """Words by the states of character models; a word is one position of a window, and `max_length` counts words.
 
-    A folder of it, made by `python -m crossner_core.adaptation character-models`, or by `convert-flair` from models
-    that FLAIR released, is an encoder by itself. With word vectors beside the states its name is
-    `flair:FOLDER,words=FILE` or `flair:FOLDER,words=glove`.
+    A folder of it, made by `character-models` of `crossner_core.adaptation` or of the workbench, or by `convert-flair`
+    from models that FLAIR released, is an encoder by itself. With word vectors beside the states its name is
+    `flair:FOLDER,words=FILE` or `flair:FOLDER,words=glove`, where a name in a library can stand for the folder.
     """
 
     kind: ClassVar[str] = FLAIR
@@ -261,8 +266,9 @@ def _parts(given: str) -> tuple[Path, str]:
     sources = [part.removeprefix("words=") for part in others]
     if not place or len(others) > 1 or not all(part.startswith("words=") and part != "words=" for part in others):
         raise InvalidConfig(
-            "After flair: stands a folder of character models, and words=FILE or words=glove after a comma; make a "
-            "folder with `python -m crossner_core.adaptation character-models`."
+            "After flair: stands the name or folder of character models, and words=FILE or words=glove after a comma; "
+            "make some with `workbench encoder character-models` or `python -m crossner_core.adaptation "
+            "character-models`."
         )
     folder = Path(place).expanduser()
     if folder.suffix == ".pt" or (folder.is_dir() and any(folder.glob("*.pt")) and not (folder / SETTINGS).exists()):
@@ -270,9 +276,6 @@ def _parts(given: str) -> tuple[Path, str]:
             f"{folder} holds flair's own files (.pt), which are pickles and are not read. Make an encoder of them with "
             "`python -m crossner_core.adaptation convert-flair --forward FILE --backward FILE --out FOLDER`."
         )
-    if (
-        not (folder / SETTINGS).is_file()
-        or json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["kind"] != FLAIR
-    ):
+    if kind_at(folder) != FLAIR:
         raise InvalidConfig(f"there are no character models in {str(folder)!r}; a folder of them has {SETTINGS}.")
     return folder, sources[0] if sources else ""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from crossner_core.encoders.base import ENCODERS, SETTINGS, WEIGHTS, Encoder, kind_in
-from crossner_core.encoders.names import BUNDLED, library_names
+from crossner_core.encoders.base import ENCODERS, WEIGHTS, Encoder, kind_in
+from crossner_core.encoders.names import BUNDLED, SETTINGS, around_place, library_names
 from crossner_core.encoders.transformer import Transformer
 from crossner_core.errors import EncoderUnavailable, InvalidConfig
 
@@ -59,8 +59,10 @@ def load_encoder(name_or_path: str, library: Path | None = None) -> Encoder:
     spec = encoder_spec(name_or_path, library)
     try:
         if spec.kind == "new":
-            kind, _, given = spec.name.partition(":")
-            return ENCODERS.one(kind).new(given)
+            kind, _, given = _placed(spec.name, library).partition(":")
+            made = ENCODERS.one(kind).new(given)
+            made.name = spec.name
+            return made
         if spec.path is None:
             _require_hub(spec.name, _alternatives(library))
             return Transformer.read(spec.name, spec.name)
@@ -71,6 +73,12 @@ def load_encoder(name_or_path: str, library: Path | None = None) -> Encoder:
         raise EncoderUnavailable(
             f"Encoder {name_or_path!r} cannot be loaded: {reason} {_alternatives(library)}"
         ) from error
+
+
+def _placed(name: str, library: Path | None) -> str:
+    """Put the folder of a library's encoder in place of its name after a kind, as in `flair:NAME`."""
+    before, place, behind = around_place(name)
+    return f"{before}{library / place}{behind}" if library is not None and place in library_names(library) else name
 
 
 def _bundled_folder() -> Path:

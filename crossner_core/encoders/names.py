@@ -2,24 +2,62 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+from crossner_core.errors import InvalidConfig
 
 BUNDLED = "minilm"
 # Kinds of encoders.
 TRANSFORMER = "transformer"
 WORDS = "words"
 FLAIR = "flair"
+# File next to a non-transformer encoder: its kind, and the settings that its module is built from.
+SETTINGS = "encoder.json"
 # Encoders that need no pre-trained weights, for forms: word vectors, alone or with characters.
 UNTRAINED = (WORDS, f"{WORDS}:chars=lstm", f"{WORDS}:chars=cnn")
 
 
-def kind_named(name: str) -> str:
-    """Return the kind of encoder that a recipe's name asks for.
+def kind_named(name: str, library: Path | None = None) -> str:
+    """Return the kind of encoder that a recipe's name asks for; raise InvalidConfig as `kind_at` does.
 
-    A folder may hold another kind than TRANSFORMER, which its name does not tell.
+    A folder says itself of which kind it is; `library` is as in `encoder_spec`. What is not here is a TRANSFORMER.
     """
+    if library is not None and name in library_names(library):
+        return kind_at(library / name)
     kind = name.partition(":")[0]
-    return kind if kind in (WORDS, FLAIR) else TRANSFORMER
+    return kind if kind in (WORDS, FLAIR) else kind_at(Path(name).expanduser())
+
+
+def kind_at(folder: Path) -> str:
+    """Return the kind of the encoder in a folder; raise InvalidConfig if the folder's SETTINGS name none."""
+    path = folder / SETTINGS
+    if not path.exists():
+        return TRANSFORMER
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["kind"])
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise InvalidConfig(f"{path} names no kind of encoder, so it is damaged; copy the encoder again.") from error
+
+
+def around_place(name: str) -> tuple[str, str, str]:
+    """Split an encoder's name into what is before, at and behind the name or folder of what it starts from.
+
+    >>> around_place("flair:lm-music,words=glove")
+    ('flair:', 'lm-music', ',words=glove')
+    >>> around_place("dapt-music")
+    ('', 'dapt-music', '')
+    """
+    before = f"{FLAIR}:"
+    if not name.startswith(before):
+        return "", name, ""
+    place, comma, behind = name.removeprefix(before).partition(",")
+    return before, place.strip(), comma + behind
+
+
+def place_named(name: str) -> str:
+    """Return what an encoder's name says of what it starts from, which can be the name of a library's encoder."""
+    return around_place(name)[1]
 
 
 def library_names(library: Path) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from crossner_core.encoders._word_vectors import MOST_VALUES, MOST_WORDS, WordVectors, read_vectors
-from crossner_core.encoders.base import SETTINGS, Encoder, register
-from crossner_core.encoders.names import WORDS
+from crossner_core.encoders.base import Encoder, register
+from crossner_core.encoders.names import SETTINGS, WORDS
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.folders import write_json
 from crossner_core.records import Record

@@ -32,6 +32,7 @@ class Published:
 class PublishedType:
     """One published F1 of an entity type in a domain, in percent."""
 
+    system: str
     setting: str
     domain: str
     type: str
@@ -210,11 +211,32 @@ _BY_TYPE = {
     "direct": (77.35, 26.57, 71.65, 60.61, 80.71, 84.93, 67.82, 59.36, 7.97, 17.20),
     "pretrain_finetune": (79.12, 42.04, 68.45, 61.79, 76.75, 88.85, 78.47, 69.70, 10.15, 29.80),
 }
+_BY_TYPE_DAPT = {
+    "direct": (78.89, 42.63, 83.03, 65.93, 85.70, 83.86, 77.17, 69.43, 10.09, 19.20),
+    "pretrain_finetune": (80.82, 58.67, 82.72, 69.28, 84.58, 85.61, 80.54, 75.16, 12.59, 28.67),
+}
+_PDALN_TYPES = ("person", "location", "organisation", "misc")
+_PDALN_BY_TYPE = {
+    "scitech": (91.42, 71.36, 68.76, 48.81),
+    "wnut16": (86.27, 48.57, 46.81, 27.90),
+    "webpage": (80.34, 45.75, 45.60, 42.48),
+    "wikigold": (84.95, 43.36, 42.12, 37.53),
+}
+_LIU_TYPES, _ZHANG_TYPES = LIU.replace("table 2", "table 4"), f"{ZHANG}, table 3"
+# system, setting, corpus, source, types, F1; LANER's figure 2 has no printed numbers
+_TYPE_ROWS: tuple[tuple[str, str, str, str, tuple[str, ...], tuple[float, ...]], ...] = (
+    *(("BERT-base", setting, "music", _LIU_TYPES, _TYPES, values) for setting, values in _BY_TYPE.items()),
+    *(
+        ("BERT-base + DAPT (span, integrated)", setting, "music", _LIU_TYPES, _TYPES, values)
+        for setting, values in _BY_TYPE_DAPT.items()
+    ),
+    *(("PDALN", "pdaln", corpus, _ZHANG_TYPES, _PDALN_TYPES, values) for corpus, values in _PDALN_BY_TYPE.items()),
+)
 
 PUBLISHED_TYPES: tuple[PublishedType, ...] = tuple(
-    PublishedType(setting, "music", name, f1, LIU.replace("table 2", "table 4"))
-    for setting, values in _BY_TYPE.items()
-    for name, f1 in zip(_TYPES, values, strict=True)
+    PublishedType(system, setting, corpus, name, f1, source)
+    for system, setting, corpus, source, types, values in _TYPE_ROWS
+    for name, f1 in zip(types, values, strict=True)
 )
 
 # The few-shot curve is printed as a figure only; this is all that the text states about it.
@@ -236,6 +258,12 @@ def published_f1(system: str, setting: str) -> dict[str, float]:
     """Return a system's published F1 by corpus, CrossNER's and others; several papers agree where they overlap."""
     rows = (*PUBLISHED, *PUBLISHED_ELSEWHERE)
     return {row.domain: row.f1 for row in rows if (row.system, row.setting) == (system, setting)}
+
+
+def published_types(system: str, setting: str, corpus: str) -> dict[str, float]:
+    """Return a system's published F1 by entity type of a corpus; empty if none is published."""
+    wanted = (system, setting, corpus)
+    return {row.type: row.f1 for row in PUBLISHED_TYPES if (row.system, row.setting, row.domain) == wanted}
 
 
 def published(*, domain: str | None = None, setting: str | None = None, system: str | None = None) -> list[Published]:
@@ -265,7 +293,7 @@ def _all_rows() -> Iterator[tuple[tuple[str, ...], tuple[str, str, str, tuple[fl
 
 
 PRINTED_TYPES = Table(
-    LIU.replace("table 2", "table 4"),
+    _LIU_TYPES,
     ("entity type of music", *_BY_TYPE),
     tuple((name, *(values[index] for values in _BY_TYPE.values())) for index, name in enumerate(_TYPES)),
 )

@@ -55,7 +55,8 @@ class Export:
         if not (why := self._reason(recipe, kind)):
             return ""
         others = ", ".join(id for id in EXPORTS.ids() if not EXPORTS.one(id)._reason(recipe, kind))
-        return f"{why} It takes {self.takes}. " + (f"Export to {others} instead." if others else "Train such a tagger.")
+        advice = f"Export to {others} instead." if others else "No other target takes this run: train such a tagger."
+        return f"{why} What {self.id} takes: {self.takes}. {advice}"
 
     def _reason(self, recipe: Recipe, kind: str) -> str:
         """Return the sentence that says which part of a recipe cannot leave this way, and why; empty if none."""

@@ -24,7 +24,9 @@ _ONLY_NEW = {"encoder": (NEW,)}
 class CharacterModelOptions(PretrainOptions):
     """Two character language models. The paper: states of 2048, 250 characters, batches of 100, SGD at 20, annealed."""
 
-    encoder: str = option(NEW, "Character models to start from: new, or the folder of some made here.", group="model")
+    encoder: str = option(
+        NEW, "Character models to start from: new, some pre-trained here, or a folder of some.", group="model"
+    )
     hidden_size: int = option(
         1024, "Size of each model's state.", min=1, max=8192, group="model", only=_ONLY_NEW, title="size of the states"
     )

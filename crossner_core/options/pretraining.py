@@ -1,4 +1,4 @@
-"""Options shared by both ways of pre-training an encoder: steps, rates and machine."""
+"""Options shared by all ways of pre-training an encoder: steps, rates and machine."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Recipe(
         "minilm",
         "Encoder: minilm (bundled), one pre-trained here, a folder, a hub name, words (word vectors; after a colon "
         "with commas: a text file of vectors or glove, chars=lstm or chars=cnn, case=exact, size=N of random ones), or "
-        "flair:FOLDER (character models, with word vectors after a comma: words=FILE or words=glove).",
+        "flair:FOLDER (character models, also by name, with word vectors after a comma: words=FILE or words=glove).",
         group="model",
     )
     architecture: str = option(

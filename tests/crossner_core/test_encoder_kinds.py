@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from crossner_core.acquisition.scoring import embed
 from crossner_core.adaptation.dapt import run_dapt
 from crossner_core.adaptation.texts import PretrainText
-from crossner_core.encoders.base import ENCODERS, SETTINGS, Encoder
+from crossner_core.encoders.base import ENCODERS, Encoder
 from crossner_core.encoders.loading import load_encoder
+from crossner_core.encoders.names import SETTINGS
 from crossner_core.errors import EncoderUnavailable, InvalidConfig
 from crossner_core.label_review.judging_probe import token_vectors
 from crossner_core.models.registry import architecture_ids

@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossner_core.encoders.base import SETTINGS, WEIGHTS, vectors
+from crossner_core.encoders.base import WEIGHTS, vectors
 from crossner_core.encoders.flair import CHARACTERS, EDGE, GAP, UNKNOWN, CharacterModel, Flair
 from crossner_core.encoders.loading import load_encoder
+from crossner_core.encoders.names import SETTINGS
 from crossner_core.encoders.words import VOCABULARY
 from crossner_core.errors import CheckpointError, EncoderUnavailable
 from crossner_core.schema import sentence_from_words
@@ -117,6 +118,8 @@ def test_its_folder_is_an_encoder_by_path_and_by_name_in_a_library(folder: Path,
     for name in (str(folder), "lm", f"flair:{folder}"):
         assert load_encoder(name, tmp_path).fingerprint == made(24).fingerprint
     both = load_encoder(f"flair:{folder},words={file}")
+    by_name = load_encoder(f"flair:lm,words={file}", tmp_path)
+    assert (by_name.fingerprint, by_name.name) == (both.fingerprint, f"flair:lm,words={file}")
     both.save(tmp_path / "both")
     again = load_encoder("both", tmp_path)
     assert isinstance(again, Flair) and again.fingerprint == both.fingerprint
@@ -162,9 +165,9 @@ def test_its_models_stay_frozen_whatever_is_thawed_unless_they_learn() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("flair", "stands a folder of character models"),
-        ("flair:{},chars=lstm", "stands a folder of character models"),
-        ("flair:{},words=", "stands a folder of character models"),
+        ("flair", "stands the name or folder of character models"),
+        ("flair:{},chars=lstm", "stands the name or folder of character models"),
+        ("flair:{},words=", "stands the name or folder of character models"),
         ("flair:{},words=/no/such.txt", "no file of word vectors"),
         ("flair:/no/such", "no character models in '/no/such'"),
         ("flair:news-forward.pt", r"flair's own files \(.pt\), which are pickles and are not read"),

@@ -20,9 +20,10 @@ from torch import Tensor, nn
 from crossner_core.adaptation import released_flair
 from crossner_core.adaptation.__main__ import main
 from crossner_core.adaptation.released_flair import convert_flair
-from crossner_core.encoders.base import SETTINGS, WEIGHTS, vectors
+from crossner_core.encoders.base import WEIGHTS, vectors
 from crossner_core.encoders.flair import EMBEDDING_SIZE, GAP, PADDING, UNKNOWN, Flair
 from crossner_core.encoders.loading import load_encoder
+from crossner_core.encoders.names import SETTINGS
 from crossner_core.errors import BadInput
 from crossner_core.schema import sentence_from_words
 

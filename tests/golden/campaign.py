@@ -105,7 +105,7 @@ def queue_jobs(store: Store, home: Path) -> None:
     text = home / "own.txt"
     text.write_text("".join(" ".join(item.sentence.words) + "\n" for item in own_sentences(40)))
     dapt = {**QUICK, "encoder": "mine", "block_size": 32, "held_out_share": 0.2}
-    encoders.start_dapt(store, res, name="adapted", options=dapt, text=text)
+    encoders.start_on_text(store, res, kind="dapt", name="adapted", options=dapt, text=text)
     encoders.start_entity_tagging(
         store, res, name="tagged", options={**QUICK, "encoder": "mine"}, dataset="conll2003"
     )  # fmt: skip

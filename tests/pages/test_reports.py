@@ -109,7 +109,8 @@ def test_report_of_encoders_holds_the_list_and_what_a_pretraining_bought(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People, home: Path
 ) -> None:
     save_encoder(home / "tiny")
-    encoders.start_dapt(store, people["res"], name="dapt-own", options=options(home), text=own_text(home))
+    given = {"name": "dapt-own", "options": options(home), "text": own_text(home)}
+    encoders.start_on_text(store, people["res"], kind="dapt", **given)
     work(store, home)
     made = made_reports(monkeypatch, "pages.parts.model.encoder_list")
     healthy(open_screen(monkeypatch, store, "encoders", people["res"]))

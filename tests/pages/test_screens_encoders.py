@@ -9,7 +9,7 @@ import pytest
 
 from db.engine import Store
 from tests.support import corpus_builders
-from tests.support.encoders import DAPT, options, own_text
+from tests.support.encoders import CHARACTERS, DAPT, options, own_text
 from tests.support.screens import healthy, open_screen
 from tests.support.training_builders import save_encoder
 from tests.support.training_store import own_dataset, person, recipe_here, work
@@ -60,7 +60,7 @@ def test_encoders_screen_says_that_there_is_none_yet(
 def test_encoders_screen_shows_what_a_pretraining_bought(
     monkeypatch: pytest.MonkeyPatch, store: Store, actor: Actor, home: Path
 ) -> None:
-    encoders.start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
+    encoders.start_on_text(store, actor, kind="dapt", name="dapt-own", options=options(home), text=own_text(home))
     data = own_dataset(store, actor)
     for encoder in ("dapt-own", str(home / "tiny")):
         for seed in (1, 2):
@@ -139,12 +139,39 @@ def test_encoders_screen_starts_entity_tagging_on_a_data_set(
     assert (waiting.name, waiting.how) == ("et-silver", "entity tagging on the data set silver")
 
 
+def test_encoders_screen_starts_character_models_and_shows_what_they_learnt(
+    monkeypatch: pytest.MonkeyPatch, store: Store, actor: Actor, home: Path
+) -> None:
+    own_dataset(store, actor)
+    encoders.start_on_text(store, actor, kind="character_models", name="chars", options=CHARACTERS, dataset="own")
+    assert work(store, home) == 1
+    shown = said(healthy(open_screen(monkeypatch, store, "encoders", actor))).replace("\\", "")
+    assert "character models on the data set own, from random weights" in shown
+    assert "of the models themselves" in shown and "held-out characters" in shown and "Nothing to compare" not in shown
+    test = form(monkeypatch, store, actor)
+    assert test.selectbox(key="pretrain-dapt-encoder").options == ["minilm"]
+    test.selectbox(key="pretrain:kind").set_value("character_models")
+    healthy(test.run())
+    assert test.selectbox(key="pretrain-character_models-encoder").options == ["new", "chars"]
+    labels = {one.label for kind in ("number_input", "selectbox") for one in getattr(test, kind)}
+    assert "Size of the states" in labels and not labels & {"Head learning rate", "Refit head", "Precision"}
+    test.selectbox(key="pretrain-character_models-encoder").set_value("chars")
+    test.selectbox(key="pretrain:text").set_value("A data set")
+    test.text_input(key="pretrain:name-character_models").set_value("more")
+    healthy(test.run())
+    assert "Size of the states" not in {one.label for one in test.number_input}
+    test = press(test, "Pre-train")
+    (waiting,) = encoders.list_pretrainings(store, actor)
+    assert (waiting.name, waiting.base, waiting.options["encoder"]) == ("more", "chars", "chars")
+    assert "from chars" in said(test)
+
+
 def test_encoders_screen_refuses_a_bad_name_and_shows_why_one_failed(
     monkeypatch: pytest.MonkeyPatch, store: Store, actor: Actor, home: Path
 ) -> None:
     own_dataset(store, actor)
     gone = {**DAPT, "encoder": str(home / "gone")}
-    encoders.start_dapt(store, actor, name="dapt-own", options=gone, text=own_text(home))
+    encoders.start_on_text(store, actor, kind="dapt", name="dapt-own", options=gone, text=own_text(home))
     assert work(store, home) == 1
     test = healthy(open_screen(monkeypatch, store, "encoders", actor))
     assert "No encoder folder" in "".join(one.value for one in test.error)

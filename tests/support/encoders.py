@@ -16,6 +16,10 @@ QUICK = {
     "precision": "fp32",
 }
 DAPT = {**QUICK, "block_size": 32, "held_out_share": 0.2}
+CHARACTERS = {
+    "hidden_size": 12, "row_length": 80, "batch_size": 8, "learning_rate": 2e-2, "held_out_share": 0.2, "epochs": 2,
+    "device": "cpu",
+}  # fmt: skip
 
 
 def options(home: Path, values: dict[str, Any] = DAPT, **changes: Any) -> dict[str, Any]:

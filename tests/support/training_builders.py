@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
-from transformers import BertConfig, BertModel, BertTokenizer
+from transformers import BartConfig, BartModel, BertConfig, BertModel, BertTokenizer
 
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.flair import Flair
+from crossner_core.encoders.loading import load_encoder
+from crossner_core.encoders.names import TRANSFORMER, kind_named
 from crossner_core.encoders.transformer import Transformer
 from crossner_core.encoders.windows import Batch
+from crossner_core.encoders.words import Words
 from crossner_core.models.base import TokenTagger
 from crossner_core.schema import LabelledSentence, Span, sentence_from_words
 from crossner_core.training.batches import tag_indices
@@ -67,13 +71,20 @@ def tiny_flair(hidden_size: int) -> Flair:
     return Flair.make({"characters": "".join(sorted(letters)), "hidden_size": hidden_size})
 
 
+def tiny_words(chars: str = "none") -> Words:
+    """Return a body of word vectors in which every other word of the own sentences has a fixed one, as of a file."""
+    known = _own_words()[::2]
+    encoder = Words.make({"size": 8, "chars": chars, "known": len(known)})
+    encoder.rows = {word: row for row, word in enumerate(known, 1)}
+    encoder.model.fixed[1:] = torch.randn((len(known), 8), generator=torch.Generator().manual_seed(5))
+    return encoder
+
+
 def tiny_encoder(*, dropout: float = 0.1, seed: int = 3, positions: int = 64) -> Encoder:
     """Return a randomly initialised BERT of two layers that knows the words of the own sentences."""
-    words = sorted({word.lower() for item in own_sentences(60) for word in item.sentence.words})
-    vocab = {word: at for at, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, "un", "##able"])}
-    tokenizer = BertTokenizer(vocab=vocab, do_lower_case=True, model_max_length=positions)
+    tokenizer = _own_tokenizer(positions)
     config = BertConfig(
-        vocab_size=len(vocab),
+        vocab_size=len(tokenizer),
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=2,
@@ -86,6 +97,51 @@ def tiny_encoder(*, dropout: float = 0.1, seed: int = 3, positions: int = 64) ->
         torch.manual_seed(seed)
         model = BertModel(config, add_pooling_layer=False)
     return Transformer.of(model, tokenizer, "tiny", max_length=positions)
+
+
+def tiny_bart() -> Encoder:
+    """Return a randomly initialised BART of one layer a side that knows the words of the own sentences."""
+    tokenizer = _own_tokenizer(64)
+    sizes = {f"{part}_{name}": value for part in ("encoder", "decoder") for name, value in
+             (("layers", 1), ("attention_heads", 2), ("ffn_dim", 48))}  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = BartModel(
+            BartConfig(
+                vocab_size=len(tokenizer), d_model=32, max_position_embeddings=64, pad_token_id=tokenizer.pad_token_id,
+                bos_token_id=tokenizer.cls_token_id, eos_token_id=tokenizer.sep_token_id,
+                decoder_start_token_id=tokenizer.sep_token_id, **sizes,
+            )
+        )  # fmt: skip
+    return Transformer.of(model, tokenizer, "bart", max_length=64)
+
+
+def _own_words() -> list[str]:
+    return sorted({word.lower() for item in own_sentences(60) for word in item.sentence.words})
+
+
+def _own_tokenizer(positions: int) -> BertTokenizer:
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *_own_words(), "un", "##able"]
+    vocab = {word: number for number, word in enumerate(words)}
+    return BertTokenizer(vocab=vocab, do_lower_case=True, model_max_length=positions)
+
+
+BODIES: dict[str, Callable[[], Encoder]] = {
+    "words:own": tiny_words,
+    "words:own,chars=lstm": partial(tiny_words, "lstm"),
+    "words:own,chars=cnn": partial(tiny_words, "cnn"),
+    "flair:own": partial(tiny_flair, 24),
+    "bart": tiny_bart,
+}
+"""Bodies other than the tiny encoder, by the name that recipes of tests have for them."""
+
+
+def encoder_for(recipe: Recipe, *, dropout: float = 0.1) -> Encoder:
+    """Return the body that a recipe names: one of `BODIES`, an untrained one, else the tiny encoder."""
+    if recipe.encoder in BODIES:
+        return BODIES[recipe.encoder]()
+    kind = kind_named(recipe.encoder)
+    return tiny_encoder(dropout=dropout) if kind == TRANSFORMER else load_encoder(recipe.encoder)
 
 
 def save_encoder(folder: Path, **changes: object) -> Path:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from crossner_core.command_line import OptionsCommand, takes_options
+from crossner_core.options.character_models import WITHOUT_EFFECT, CharacterModelOptions
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
 from workbench.commands import common
@@ -19,45 +20,56 @@ Wait = Annotated[
     bool,
     typer.Option("--wait", help="Pre-train in this process and show progress, instead of queueing it for a worker."),
 ]
+MaybeCorpus = Annotated[str | None, typer.Option(help="Corpus to read, by name (see workbench corpus list).")]
+MaybeLevel = Annotated[
+    str | None, typer.Option(help="Level of the corpus: domain, entity, task or integrated. Default: domain")
+]
+Percent = Annotated[float, typer.Option(help="Percentage of the text; smaller samples are subsets of larger ones.")]
+MaybeDomain = Annotated[str | None, typer.Option(help="Domain of the level. Default: the corpus's own domain.")]
+MaybeText = Annotated[
+    Path | None,
+    typer.Option(help="UTF-8 text file, one sentence or document per line; it is read in place, not copied."),
+]
 
 
 @takes_options(DaptOptions, "options")
 def dapt(
     options: DaptOptions,
     name: EncoderName,
-    corpus: Annotated[str | None, typer.Option(help="Corpus to read, by name (see workbench corpus list).")] = None,
-    level: Annotated[
-        str | None, typer.Option(help="Level of the corpus: domain, entity, task or integrated. Default: domain")
-    ] = None,
-    percent: Annotated[
-        float, typer.Option(help="Percentage of the text; smaller samples are subsets of larger ones.")
-    ] = 100.0,
-    domain: Annotated[str | None, typer.Option(help="Domain of the level. Default: the corpus's own domain.")] = None,
+    corpus: MaybeCorpus = None,
+    level: MaybeLevel = None,
+    percent: Percent = 100.0,
+    domain: MaybeDomain = None,
     dataset: MaybeDataset = None,
     campaign: MaybeCampaign = None,
-    text: Annotated[
-        Path | None,
-        typer.Option(help="UTF-8 text file, one sentence or document per line; it is read in place, not copied."),
-    ] = None,
+    text: MaybeText = None,
     wait: Wait = False,
 ) -> int:
     """Pre-train an encoder on domain text as a masked language model (DAPT)."""
-    from workbench.runs import encoders
+    return _pretrain_on_text(
+        "dapt", name, options, campaign, wait,
+        corpus=corpus, level=level, percent=percent, domain=domain, dataset=dataset, text=text,
+    )  # fmt: skip
 
-    job_id = encoders.start_dapt(
-        common.PLACE.store,
-        common.PLACE.actor,
-        name=name,
-        options=options.to_dict(),
-        corpus=corpus,
-        level=level,
-        percent=percent,
-        domain=domain,
-        dataset=dataset,
-        campaign_id=common.find_campaign(campaign).id if campaign else None,
-        text=text,
-    )
-    return _follow(name, job_id, wait)
+
+@takes_options(CharacterModelOptions, "options", leave=WITHOUT_EFFECT)
+def character_models(
+    options: CharacterModelOptions,
+    name: EncoderName,
+    corpus: MaybeCorpus = None,
+    level: MaybeLevel = None,
+    percent: Percent = 100.0,
+    domain: MaybeDomain = None,
+    dataset: MaybeDataset = None,
+    campaign: MaybeCampaign = None,
+    text: MaybeText = None,
+    wait: Wait = False,
+) -> int:
+    """Train language models over characters in both directions: the encoder of FLAIR embeddings."""
+    return _pretrain_on_text(
+        "character_models", name, options, campaign, wait,
+        corpus=corpus, level=level, percent=percent, domain=domain, dataset=dataset, text=text,
+    )  # fmt: skip
 
 
 @takes_options(TaggingPretrainOptions, "options")
@@ -83,6 +95,7 @@ def entity_tagging(
 
 app.command(cls=OptionsCommand)(dapt)
 app.command("entity-tagging", cls=OptionsCommand)(entity_tagging)
+app.command("character-models", cls=OptionsCommand)(character_models)
 
 
 @app.command("list")
@@ -97,7 +110,7 @@ def list_() -> None:
             _value(encoder.measure, encoder.before),
             _value(encoder.measure, encoder.after),
             encoder.measure or "–",
-            f"{encoder.tokens:,}" if encoder.tokens else "–",
+            f"{encoder.tokens:,} {encoder.unit}" if encoder.tokens else "–",
             encoder.runs,
             f"{encoder.made_at:%Y-%m-%d}" if encoder.made_at else "–",
             encoder.made_by or "–",
@@ -105,7 +118,7 @@ def list_() -> None:
         )
         for encoder in encoders.list_encoders(store, actor)
     ]
-    common.table(rows, ("encoder", "before", "after", "measure", "subwords", "runs", "made", "by", "how"))
+    common.table(rows, ("encoder", "before", "after", "measure", "read", "runs", "made", "by", "how"))
     if waiting := encoders.list_pretrainings(store, actor):
         typer.echo("")
         table = [
@@ -159,6 +172,24 @@ def _job(name: str) -> int:
     if name not in job_ids:
         raise NotFound(f"There is no unfinished pre-training of {name!r}; there are: {', '.join(job_ids) or 'none'}.")
     return job_ids[name]
+
+
+def _pretrain_on_text(
+    kind: str,
+    name: str,
+    options: DaptOptions | CharacterModelOptions,
+    campaign: str | None,
+    wait: bool,
+    **source: Any,
+) -> int:
+    from workbench.runs import encoders
+
+    campaign_id = common.find_campaign(campaign).id if campaign else None
+    store, actor = common.PLACE.store, common.PLACE.actor
+    job_id = encoders.start_on_text(
+        store, actor, kind=kind, name=name, options=options.to_dict(), campaign_id=campaign_id, **source
+    )
+    return _follow(name, job_id, wait)
 
 
 def _follow(name: str, job_id: int, wait: bool) -> int:

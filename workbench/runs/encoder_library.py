@@ -16,19 +16,50 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from crossner_core.adaptation.pretraining import PretrainEvent
-from crossner_core.encoders.names import BUNDLED
+from crossner_core.adaptation.pretraining import MEASURES, PretrainEvent
+from crossner_core.encoders.names import BUNDLED, FLAIR, TRANSFORMER
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.folders import is_name
+from crossner_core.options.character_models import NEW, WITHOUT_EFFECT, CharacterModelOptions
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
 from crossner_core.records import Record
 from workbench.runs.pretraining_sources import Source
 
-DAPT, TAGGING = "dapt", "entity_tagging"
-OPTIONS: Mapping[str, type[DaptOptions] | type[TaggingPretrainOptions]] = {
-    DAPT: DaptOptions,
-    TAGGING: TaggingPretrainOptions,
+DAPT, TAGGING, CHARACTERS = "dapt", "entity_tagging", "character_models"
+Options = DaptOptions | TaggingPretrainOptions | CharacterModelOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A way to pre-train: its options, what it trains, and how an encoder so made is described.
+
+    `body` is the kind of encoder that it starts from and makes, unless it starts from the word `anew`. It reads text,
+    or with `on_labels` labelled sentences. Options in `leave` have no effect.
+    """
+
+    options: type[Options]
+    how: str
+    """Words, with options in braces."""
+    starts_from: str
+    body: str = TRANSFORMER
+    anew: str | None = None
+    on_labels: bool = False
+    leave: tuple[str, ...] = ()
+
+
+_BERT_LIKE = "a BERT-like encoder: minilm, one pre-trained here, a folder, or a hub name"
+KINDS: Mapping[str, Kind] = {
+    DAPT: Kind(DaptOptions, "DAPT with {masking} masking", _BERT_LIKE),
+    TAGGING: Kind(TaggingPretrainOptions, "entity tagging", _BERT_LIKE, on_labels=True),
+    CHARACTERS: Kind(
+        CharacterModelOptions,
+        "character models",
+        f"{NEW}, or other character models: some pre-trained here, or a folder of some",
+        body=FLAIR,
+        anew=NEW,
+        leave=WITHOUT_EFFECT,
+    ),
 }
 LOG = "log.jsonl"
 _JOBS = ".jobs"
@@ -48,24 +79,25 @@ class Order(Record):
     made_by: str
 
     @property
-    def base(self) -> str:
-        """The encoder it starts from."""
-        return str(self.options["encoder"])
+    def base(self) -> str | None:
+        """The encoder it starts from; None if it makes a new one."""
+        name = str(self.options["encoder"])
+        return None if name == KINDS[self.kind].anew else name
 
     @property
     def how(self) -> str:
         """Describe how the encoder is made."""
-        return how(self.kind, self.options, self.source)
+        return f"{KINDS[self.kind].how.format_map(self.options)} on {self.source.words}"
 
     @property
-    def parsed_options(self) -> DaptOptions | TaggingPretrainOptions:
+    def parsed_options(self) -> Options:
         """The options, checked."""
-        return OPTIONS[self.kind].from_dict(self.options)
+        return KINDS[self.kind].options.from_dict(self.options)
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line of a pre-training's log; `at` in seconds since 1970, `measured` is perplexity, or F1 in [0, 1]."""
+    """One line of a pre-training's log; `at` in seconds since 1970, `measured` by its kind's measure, F1 in [0, 1]."""
 
     at: float
     step: int
@@ -78,34 +110,33 @@ class LogLine:
 
 def line_text(line: LogLine, kind: str) -> str:
     """Format a log line for people, without its time."""
-    measure = "held-out perplexity" if kind == DAPT else "held-out F1, %"
+    measure, _, unit = MEASURES[kind]
     return (
         f"pass {line.epoch:>2}  step {line.step:>7,}"
         + (f"  loss {line.loss:.4f}" if line.loss is not None else "")
-        + (f"  {measure} {figure(kind, line.measured)}" if line.measured is not None else "")
-        + (f"  {line.tokens_per_second:,.0f} subwords/s" if line.tokens_per_second else "")
+        + (f"  {measure_title(measure)} {figure(measure, line.measured)}" if line.measured is not None else "")
+        + (f"  {line.tokens_per_second:,.0f} {unit}/s" if line.tokens_per_second else "")
         + (f"  {line.message}" if line.message else "")
     )
 
 
-def figure(kind: str | None, value: float) -> str:
-    """Format a perplexity, or an F1 in percent."""
-    if kind == TAGGING:
+def measure_title(measure: str) -> str:
+    """Return what people read for a measure."""
+    return "held-out F1, %" if measure == "f1" else f"held-out {measure}"
+
+
+def figure(measure: str, value: float) -> str:
+    """Format a measured value: an F1 in percent, any other as it is."""
+    if measure == "f1":
         return f"{100 * value:.2f}"
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-def how(kind: str, options: Mapping[str, Any], source: Source) -> str:
-    """Describe how an encoder is made."""
-    if kind == DAPT:
-        return f"DAPT with {options['masking']} masking on {source.words}"
-    return f"entity tagging on {source.words}"
-
-
 def check_name(name: str) -> None:
     """Raise InvalidConfig for a name that cannot be an encoder's."""
-    if not is_name(name) or name == BUNDLED:
-        why = "it is the bundled encoder's" if name == BUNDLED else "use up to 60 letters, digits, - _ and ."
+    taken = {BUNDLED: "it is the bundled encoder's", NEW: "it stands for models trained anew"}
+    if not is_name(name) or name in taken:
+        why = taken.get(name, "use up to 60 letters, digits, - _ and .")
         raise InvalidConfig(f"The name {name!r} cannot be given to an encoder: {why}; for example dapt-music.")
 
 

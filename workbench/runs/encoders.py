@@ -7,14 +7,15 @@ import json
 import shutil
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crossner_core.adaptation.pretraining import PretrainResult, read_result
-from crossner_core.encoders.names import BUNDLED, library_names
-from crossner_core.errors import Conflict, InvalidConfig, NotFound, WorkbenchError
+from crossner_core.adaptation.pretraining import MEASURES, PretrainResult, read_result
+from crossner_core.encoders.names import BUNDLED, TRANSFORMER, kind_at, kind_named, library_names, place_named
+from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound, WorkbenchError
 from db import job_rows, run_rows
 from db.engine import Session, Store
 from db.training_tables import Job
@@ -25,8 +26,7 @@ from workbench.jobs import queue
 from workbench.jobs.queue import JobView, view
 from workbench.runs.encoder_gains import Gain, gains
 from workbench.runs.encoder_library import (
-    DAPT,
-    OPTIONS,
+    KINDS,
     TAGGING,
     LogLine,
     Order,
@@ -58,14 +58,16 @@ _ORPHAN_SECONDS = 24 * 3600.0
 class EncoderView:
     """An encoder that a recipe can name; one whose folder is damaged has a `problem` in words.
 
-    `before` and `after` are measured on held-out text: perplexity or F1 in [0, 1], as `measure` states. `after` uses a
-    fresh head trained like that of `before` where that was measured (`equal_heads`), else the head trained with the
-    encoder, as all of `history` does. `held_out` states how much text they were measured on; `tokens` counts subwords
-    over all passes, `runs` the runs that name it.
+    `kind` is how it was pre-trained, `body` its own kind; `base` is None for one that was made anew. `before` and
+    `after` are measured on held-out text: F1 in [0, 1], or what else `measure` states. `after` uses a fresh head
+    trained like that of `before` where that was measured (`equal_heads`), else the head trained with the encoder, as
+    all of `history` does. `held_out` states how much text they were measured on; `tokens` counts what was read, over
+    all passes, in the kind's units, `runs` the runs that name it.
     """
 
     name: str
     how: str
+    body: str = TRANSFORMER
     base: str | None = None
     kind: str | None = None
     measure: str | None = None
@@ -85,6 +87,11 @@ class EncoderView:
     history: tuple[tuple[int, float], ...] = ()
     problem: str = ""
 
+    @property
+    def unit(self) -> str:
+        """What `tokens` counts."""
+        return MEASURES[self.kind][2] if self.kind else ""
+
 
 @dataclass(frozen=True, slots=True)
 class PretrainingView:
@@ -94,7 +101,7 @@ class PretrainingView:
     name: str
     kind: str
     how: str
-    base: str
+    base: str | None
     made_by: str
     options: Mapping[str, Any]
 
@@ -105,14 +112,15 @@ def list_encoders(store: Store, actor: Actor) -> tuple[EncoderView, ...]:
     library = settings_of(store).encoders
     with store.read() as session:
         fresh(session, actor, *OVERSEERS)
-        runs = run_rows.count_by_encoder(session)
-    bundled = EncoderView(BUNDLED, "comes with the workbench", runs=runs.get(BUNDLED, 0))
-    return (bundled, *(_encoder_view(library / name, runs.get(name, 0)) for name in library_names(library)))
+        runs = _runs_by_encoder(session)
+    bundled = EncoderView(BUNDLED, "comes with the workbench", runs=runs[BUNDLED])
+    return (bundled, *(_encoder_view(library / name, runs[name]) for name in library_names(library)))
 
 
-def encoder_names(store: Store, actor: Actor) -> tuple[str, ...]:
-    """Return the names that a recipe can choose from; folders and hub names can be given too."""
-    return tuple(encoder.name for encoder in list_encoders(store, actor) if not encoder.problem)
+def encoder_names(store: Store, actor: Actor, *, body: str | None = None) -> tuple[str, ...]:
+    """Return the names that a recipe can choose from, or those of one kind; folders and hub names can be given too."""
+    views = list_encoders(store, actor)
+    return tuple(encoder.name for encoder in views if not encoder.problem and body in (None, encoder.body))
 
 
 def encoder_log(store: Store, actor: Actor, name: str) -> tuple[LogLine, ...]:
@@ -144,10 +152,11 @@ def tagged_corpora(store: Store, actor: Actor) -> tuple[str, ...]:
     return tagged_names(settings_of(store))
 
 
-def start_dapt(
+def start_on_text(
     store: Store,
     actor: Actor,
     *,
+    kind: str,
     name: str,
     options: Mapping[str, Any],
     corpus: str | None = None,
@@ -158,11 +167,12 @@ def start_dapt(
     campaign_id: int | None = None,
     text: Path | tuple[str, bytes] | None = None,
 ) -> int:
-    """Queue masked-LM training on a share of a corpus's level, a data set, a campaign or a text; return the job's id.
+    """Queue DAPT or character models on a share of a corpus's level, a data set, a campaign or a text; return the job.
 
-    `text` is a path, or the name and bytes of a file; `level` (the domain level, if not given) and `domain` apply to
-    a corpus only. Raises Conflict for a name that is taken, NotFound, BadInput or
-    InvalidConfig for a source that is absent, has too little text or lacks what was asked for.
+    `kind` is one of KINDS that reads text; `text` is a path, or the name and bytes of a file; `level` (the domain
+    level, if not given) and `domain` apply to a corpus only. Raises Conflict for a name that is taken or an encoder to
+    start from that is not ready, NotFound, BadInput or InvalidConfig for a source that is absent, has too little text
+    or lacks what was asked for, and for an encoder that the kind cannot train.
     """
 
     def find(folder: Path) -> Source:
@@ -184,7 +194,7 @@ def start_dapt(
     for what, value in (("level", level), ("domain", domain)):
         if corpus is None and value is not None:
             raise InvalidConfig(f"{what} is {value!r}, but only a corpus has one; leave it out, or name a corpus.")
-    return _start(store, actor, name, DAPT, options, find)
+    return _start(store, actor, name, _of_text(kind), options, find)
 
 
 def start_entity_tagging(
@@ -198,7 +208,7 @@ def start_entity_tagging(
 ) -> int:
     """Queue entity-tagging pre-training on an entity-tagging corpus or on a data set; return the job's id.
 
-    Raises as `start_dapt` does.
+    Raises as `start_on_text` does.
     """
 
     def find(_folder: Path) -> Source:
@@ -244,7 +254,7 @@ def _start(
 ) -> int:
     require(actor, *KEEPERS)
     check_name(name)
-    checked = OPTIONS[kind].from_dict(options)
+    checked = KINDS[kind].options.from_dict(options)
     library, key = settings_of(store).encoders, uuid.uuid4().hex[:12]
     with store.read() as session:
         fresh(session, actor, *KEEPERS)
@@ -257,14 +267,31 @@ def _start(
         with store.write() as session:
             now = fresh(session, actor, *KEEPERS)
             _require_free(session, library, name)
-            _require_base(session, library, checked.encoder)
             order = Order(name, kind, checked.to_dict(), source, key, now.display_name)
+            if order.base is not None:
+                _require_base(session, library, kind, order.base)
             job_id, _ = queue.start(session, KIND, order.to_dict(), by=actor)
             audit.record(session, now, "start_pretraining", ("encoder", name), kind=kind, job=job_id)
             return job_id
     except BaseException:
         remove_work_folder(library, key)
         raise
+
+
+def _of_text(kind: str) -> str:
+    """Return a kind that reads text; raise InvalidConfig for another one."""
+    known = [name for name, each in KINDS.items() if not each.on_labels]
+    if kind not in known:
+        raise InvalidConfig(f"kind is {kind!r}, which does not pre-train on text; choose one of {', '.join(known)}.")
+    return kind
+
+
+def _runs_by_encoder(session: Session) -> Counter[str]:
+    """Count the runs that start from each encoder."""
+    runs: Counter[str] = Counter()
+    for name, count in run_rows.count_by_encoder(session).items():
+        runs[place_named(name)] += count
+    return runs
 
 
 def _require_one(**sources: Any) -> None:
@@ -282,22 +309,29 @@ def _require_free(session: Session, library: Path, name: str) -> None:
         if job.payload["name"] == name:
             what = "failed; resume it, or remove it" if job.state == "failed" else f"is {job.state}"
             raise Conflict(f"A pre-training of {name!r} (job {job.id}) {what}. Or choose another name.")
-    if runs := run_rows.count_by_encoder(session).get(name, 0):
+    if runs := _runs_by_encoder(session)[name]:
         raise Conflict(
             f"{runs} run{'s' * (runs != 1)} used an earlier encoder named {name!r}; choose another name, so that it "
             "stays clear which encoder was used."
         )
 
 
-def _require_base(session: Session, library: Path, base: str) -> None:
+def _require_base(session: Session, library: Path, kind: str, base: str) -> None:
+    """Raise Conflict for an encoder that is still being made, InvalidConfig for one that the kind cannot train."""
+    place = place_named(base)
     for job in _newest(session, library):
-        if job.payload["name"] == base and base not in library_names(library):
-            raise Conflict(f"The encoder {base!r} is not ready yet (job {job.id} is {job.state}); start from it later.")
+        if job.payload["name"] == place and place not in library_names(library):
+            raise Conflict(
+                f"The encoder {place!r} is not ready yet (job {job.id} is {job.state}); start from it later."
+            )
+    if kind_named(base, library) != KINDS[kind].body:
+        raise InvalidConfig(f"encoder is {base!r}, which this cannot train; give {KINDS[kind].starts_from}.")
 
 
 def _require_unused(session: Session, library: Path, name: str) -> None:
     """Raise Conflict while a run, a study or another pre-training waits for the encoder or works with it."""
-    if runs := run_rows.of_encoders(session, [name], states=queue.OPEN):
+    names = [given for given in run_rows.count_by_encoder(session) if place_named(given) == name]
+    if runs := run_rows.of_encoders(session, names, states=queue.OPEN):
         listed = ", ".join(str(run.id) for run in runs[:10])
         raise Conflict(f"The encoder {name!r} is needed by runs that wait or train: {listed}. Cancel them first.")
     for job in job_rows.recent(session, kinds=(KIND, "study"), limit=_MOST_JOBS):
@@ -306,7 +340,8 @@ def _require_unused(session: Session, library: Path, name: str) -> None:
         if job.kind == KIND and job.payload["name"] == name:
             raise Conflict(f"The pre-training of {name!r} (job {job.id}) is {job.state}; cancel it first.")
         its_folder = json.dumps(str(library / name)).strip('"')
-        if (job.kind == KIND and job.payload["options"]["encoder"] == name) or its_folder in json.dumps(job.payload):
+        its_base = place_named(job.payload["options"]["encoder"]) if job.kind == KIND else ""
+        if its_base == name or its_folder in json.dumps(job.payload):
             raise Conflict(f"The encoder {name!r} is needed by job {job.id}, which is {job.state}; cancel it first.")
 
 
@@ -333,20 +368,26 @@ def _sweep(session: Session, library: Path) -> None:
 def _encoder_view(folder: Path, runs: int) -> EncoderView:
     """Return the view of an encoder of the library."""
     try:
-        return _of_result(folder.name, read_result(folder), runs)
-    except NotFound:
-        return EncoderView(folder.name, "put here by hand", runs=runs)
+        body = kind_at(folder)
+        try:
+            return _of_result(folder.name, read_result(folder), runs, body)
+        except NotFound:
+            return EncoderView(folder.name, "put here by hand", body, runs=runs)
     except WorkbenchError as error:
         return EncoderView(folder.name, "", runs=runs, problem=str(error))
 
 
-def _of_result(name: str, result: PretrainResult, runs: int) -> EncoderView:
+def _of_result(name: str, result: PretrainResult, runs: int, body: str) -> EncoderView:
+    if result.kind not in KINDS:
+        raise BadInput(f"It was made by {result.kind!r}, which is unknown here; known are {', '.join(KINDS)}.")
     provenance = result.provenance
+    base = (provenance.get("base") or {}).get("name")
     made_at = provenance.get("made_at")
     return EncoderView(
         name=name,
         how=str(provenance.get("how", result.kind)),
-        base=(provenance.get("base") or {}).get("name"),
+        body=body,
+        base=None if base == KINDS[result.kind].anew else base,
         kind=result.kind,
         measure=result.measure,
         before=result.before,
@@ -372,6 +413,9 @@ def _held_out(provenance: Mapping[str, Any]) -> str:
     if {"held_out_subwords", "block_size"} <= provenance.keys() and "held_out_blocks" in options:
         subwords = min(provenance["held_out_subwords"], options["held_out_blocks"] * provenance["block_size"])
         return f"{subwords:,} held-out subwords"
+    if "held_out_characters" in provenance and {"held_out_rows", "row_length"} <= options.keys():
+        characters = min(provenance["held_out_characters"], options["held_out_rows"] * options["row_length"])
+        return f"{characters:,} held-out characters"
     if "held_out_windows" in provenance and "held_out_sentences" in options:
         return f"{min(provenance['held_out_windows'], options['held_out_sentences']):,} held-out sentences"
     return ""

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from crossner_core.encoders.names import kind_named
 from crossner_core.errors import InvalidConfig
 from crossner_core.exports.base import EXPORTS, About, Export
 from crossner_core.training.events import RunResult
@@ -21,7 +22,7 @@ from workbench.accounts.access import enter_run
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
 from workbench.runs.predicting import checkpoint_folder
-from workbench.settings import settings_of
+from workbench.settings import Settings, settings_of
 
 
 def list_targets() -> Sequence[Export]:
@@ -40,7 +41,7 @@ def export_run(
     require(actor, *KEEPERS)
     with store.read() as session:
         run = enter_run(session, actor, run_id, *KEEPERS)
-        _check(run, to, int8)
+        _check(settings_of(store), run, to, int8)
         checkpoint, about = checkpoint_folder(run, checkpoints), _about(session, run)
     from crossner_core.exports.base import export_tagger
     from crossner_core.training.predictor import load_tagger
@@ -54,7 +55,7 @@ def export_zip(store: Store, actor: Actor, run_id: int, *, to: str, int8: bool =
     require(actor, *KEEPERS)
     with store.read() as session:
         run = enter_run(session, actor, run_id, *KEEPERS)
-        _check(run, to, int8)
+        _check(settings_of(store), run, to, int8)
         checkpoint_folder(run, settings_of(store).checkpoints)
     with tempfile.TemporaryDirectory(prefix="workbench-") as name:
         path = out_of_process.apart(_write_zip, store, actor, run_id, to=to, int8=int8, place=name)
@@ -70,12 +71,16 @@ def _write_zip(store: Store, actor: Actor, run_id: int, *, to: str, int8: bool, 
     return str(path)
 
 
-def _check(run: Run, to: str, int8: bool) -> None:
+def refusal(settings: Settings, recipe: Recipe, to: str) -> str:
+    """Return why a tagger of this recipe cannot be exported to a target; empty if it can."""
+    return EXPORTS.one(to).refusal(recipe, kind_named(recipe.encoder, settings.encoders))
+
+
+def _check(settings: Settings, run: Run, to: str, int8: bool) -> None:
     """Refuse before anything is loaded what the target cannot take."""
-    export = EXPORTS.one(to)
-    if why := export.refusal(Recipe.from_dict(run.recipe)):
+    if why := refusal(settings, Recipe.from_dict(run.recipe), to):
         raise InvalidConfig(why)
-    export.require_int8(int8)
+    EXPORTS.one(to).require_int8(int8)
 
 
 def _about(session: Session, run: Run) -> About:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from crossner_core.adaptation.texts import describe_files, text_files
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound
+from crossner_core.options.character_models import CharacterModelOptions
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.records import Record
 from crossner_core.schema import LabelledSentence
@@ -48,6 +49,11 @@ class Source(Record):
     hash: str = ""
     version: str = ""
     sentences: int = 0
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether its words are tokens, as taggers read them; those of running text are not."""
+        return self.kind == "dataset"
 
     @property
     def words(self) -> str:
@@ -157,7 +163,9 @@ def tagged_names(settings: Settings) -> tuple[str, ...]:
     return tuple(sorted(path.name for path in folders if (path / "manifest.json").is_file()))
 
 
-def open_texts(store: Store, source: Source, options: DaptOptions) -> PretrainText[Sequence[str]]:
+def open_texts(
+    store: Store, source: Source, options: DaptOptions | CharacterModelOptions
+) -> PretrainText[Sequence[str]]:
     """Return the words to pre-train on; raise NotFound or Conflict if they are gone or changed since."""
     from crossner_core.adaptation.texts import as_words, from_files, from_level, share_of
 

@@ -367,14 +367,15 @@ def own_places(values: Mapping[str, Any], home: Path, corpora: Sequence[str]) ->
 
     An encoder or entity-tagging corpus without a label gets its name as label.
     """
-    from crossner_core.encoders.names import library_names
+    from crossner_core.encoders.names import around_place, library_names
 
     library = home / "encoders"
     names = set(library_names(library))
 
     def at(name: str) -> str:
-        own = any(name.replace("{corpus}", corpus) in names for corpus in ("", *corpora))
-        return str(library / name) if own else name
+        before, place, behind = around_place(name)
+        own = any(place.replace("{corpus}", corpus) in names for corpus in ("", *corpora))
+        return f"{before}{library / place}{behind}" if own else name
 
     def tagged_at(name: str) -> str:
         own = home / "tagged" / name

@@ -57,6 +57,8 @@ def joined(*words: str) -> str:
     return ", ".join(word for word in words if word)
 
 
+KEPT_NOTHING = "†"
+"""Marks a row whose last stage improved on dev in no run, so that its figures are those of the stage before."""
 MakeRows = Callable[[Any], Sequence[Row]]
 
 
@@ -112,6 +114,7 @@ def grid_tables(
             *refused(config, inputs, once),
         )
         last = more(config, inputs, once)
+        table, gains = (_marked(part, kept_nothing(config, inputs, once)) for part in (table, gains))
         return Made((table, *([gains] if gains.rows else []), *([last] if last else [])), draw, remarks)
 
     return build
@@ -215,16 +218,38 @@ def scores_of(
     return scores
 
 
-def refused(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> tuple[str, ...]:
-    """Return a remark on rows whose last stage never improved on dev, so that its effect is not in their figures."""
+def _refusals(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> dict[str, list[bool]]:
+    """Return by row whether the last stage of a run never improved on dev, for each run that has epochs."""
     refusals: dict[str, list[bool]] = {}
     for seed, corpus, row in _places(config, rows):
         result = inputs.results.get(cell_of(config, row, corpus, seed))
         if result is not None and result.epochs:
             refusals.setdefault(row.label, []).append(result.best_epoch == 0)
-    rows_refused = [f"{label} ({sum(zero)} of {len(zero)})" for label, zero in refusals.items() if any(zero)]
+    return refusals
+
+
+def kept_nothing(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> set[str]:
+    """Return the labels of rows whose last stage improved on dev in no run: they do not measure it."""
+    return {label for label, zero in _refusals(config, inputs, rows).items() if all(zero)}
+
+
+def refused(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return a remark on rows whose last stage never improved on dev, so that its effect is not in their figures."""
+    refusals = {label: zero for label, zero in _refusals(config, inputs, rows).items() if any(zero)}
     what = "In these trainings no epoch of the last stage was better on dev than what it began with, which was kept:"
-    return (f"{what} {', '.join(rows_refused)}.",) if rows_refused else ()
+    listed = ", ".join(f"{label} ({sum(zero)} of {len(zero)})" for label, zero in refusals.items())
+    mark = f" {KEPT_NOTHING} marks rows in which that was so in each." if any(map(all, refusals.values())) else ""
+    return (f"{what} {listed}.{mark}",) if refusals else ()
+
+
+def _marked(table: Table, labels: set[str]) -> Table:
+    """Return a table of rows, or of their differences, in which the rows of these labels are marked."""
+    lines = []
+    for label, *values in table.rows:
+        first, *others = str(label).split(" − ", 1)
+        marked = f"{first} {KEPT_NOTHING}" if first in labels else first
+        lines.append((" − ".join((marked, *others)), *values))
+    return replace(table, rows=tuple(lines))
 
 
 def too_large(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from itertools import product
 
 from crossner_core.evaluation.scores import Score
 from crossner_core.experiments.plots import bars
-from crossner_core.experiments.published import PDALN_SENTENCES, PRINTED_TYPES, PUBLISHED_TYPES, dapt_system
+from crossner_core.experiments.published import PDALN_SENTENCES, PRINTED_TYPES, dapt_system, published_types
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, joined, too_large
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
 from crossner_core.experiments.tables import Measured, Table, Value, summary
@@ -23,21 +23,6 @@ UNITS = (
     "Entity F1 in percent on the whole test set, by entity type: mean ± sample deviation over the seeds; entities are "
     "those of the test set. All entities: counted together; mean of the types: of those that occur."
 )
-
-# Source: Liu et al. 2021 (CrossNER), table 4, with DAPT, by the types of PUBLISHED_TYPES. LANER's figure 2 has no
-# printed numbers.
-_MUSIC = tuple(dict.fromkeys(row.type for row in PUBLISHED_TYPES))
-_WITH_DAPT = {
-    "direct": (78.89, 42.63, 83.03, 65.93, 85.70, 83.86, 77.17, 69.43, 10.09, 19.20),
-    "pretrain_finetune": (80.82, 58.67, 82.72, 69.28, 84.58, 85.61, 80.54, 75.16, 12.59, 28.67),
-}
-# Source: Zhang et al. 2021 (PDALN), table 3: person, location, organisation, misc.
-_PDALN = {
-    "scitech": (91.42, 71.36, 68.76, 48.81),
-    "wnut16": (86.27, 48.57, 46.81, 27.90),
-    "webpage": (80.34, 45.75, 45.60, 42.48),
-    "wikigold": (84.95, 43.36, 42.12, 37.53),
-}
 
 Runs = Mapping[str, Sequence[Mapping[str, Score]]]
 """For each way of training, its runs' scores by entity type, one run per seed."""
@@ -90,17 +75,6 @@ def precision_recall_table(title: str, rows: Sequence[TypeRow]) -> Table:
     return Table(title, ("entity type", *columns), tuple(lines), note)
 
 
-def published_types(system: str, setting: str, corpus: str) -> dict[str, float]:
-    """Return a system's published F1 by entity type of a corpus; empty if none is published."""
-    if system == "BERT-base":
-        return {row.type: row.f1 for row in PUBLISHED_TYPES if (row.setting, row.domain) == (setting, corpus)}
-    if system == "BERT-base + DAPT (span, integrated)" and corpus == "music":
-        return dict(zip(_MUSIC, _WITH_DAPT.get(setting, ()), strict=False))
-    if system == "PDALN" and corpus in _PDALN:
-        return dict(zip(("person", "location", "organisation", "misc"), _PDALN[corpus], strict=True))
-    return {}
-
-
 def _row(name: str, scores: Mapping[str, Sequence[Score]], known: Mapping[str, Mapping[str, float]]) -> TypeRow:
     support = max((score.support for seeds in scores.values() for score in seeds), default=0)
     f1, precision, recall = {}, {}, {}
@@ -134,7 +108,9 @@ class PerCategoryConfig(StudyConfig):
     architectures: tuple[str, ...] = option(("tagger",), "Architectures to compare.", choices=architecture_ids())
     size: int = option(0, "Number of training sentences of each corpus; 0: all. PDALN uses 100.", min=0, max=10**7)
     order: str = option(
-        "random", "Which sentences to take: drawn with the seed, or the first in the file.", choices=("random", "file")
+        "random",
+        "Which sentences to take: drawn with the seed from all, from those with entities, or the first in the file.",
+        choices=("random", "entities", "file"),
     )
 
 

@@ -13,6 +13,7 @@ from pages.components.marked_text import as_text
 from workbench.accounts.actors import Actor
 from workbench.runs import exporting
 from workbench.runs.adaptation import RunView
+from workbench.settings import settings_of
 
 
 def download_model(actor: Actor, run: RunView) -> None:
@@ -20,7 +21,7 @@ def download_model(actor: Actor, run: RunView) -> None:
     with st.expander("Download the model"):
         targets = {target.id: target for target in exporting.list_targets()}
         to = st.selectbox("For", list(targets), format_func=lambda id: targets[id].title, key=f"export-to-{run.id}")
-        if why := targets[to].refusal(Recipe.from_dict(run.recipe)):
+        if why := exporting.refusal(settings_of(shell.store()), Recipe.from_dict(run.recipe), to):
             st.caption(as_text(why))
             return
         int8 = targets[to].has_int8 and st.checkbox(

@@ -21,17 +21,13 @@ from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
 from workbench.runs import encoders
 from workbench.runs.encoder_gains import Gain
-from workbench.runs.encoder_library import DAPT, TAGGING, figure, line_text
+from workbench.runs.encoder_library import CHARACTERS, figure, line_text, measure_title
 from workbench.runs.encoders import EncoderView, PretrainingView
 from workbench.runs.recipe_names import encoder_name
 
 _STATE_WORDS = {"queued": "queued", "running": "running", "failed": "failed"}
-_MEASURES = {
-    "perplexity": "held-out perplexity",
-    "f1": "held-out F1, %",
-    "bits per character": "held-out bits per character",
-}
 _TAUGHT_WITH_IT, _FRESH = "the head trained with it", "a fresh head, trained like the first"
+_OF_ITS_OWN = "its own output layers"
 
 
 def under_way(actor: Actor, found: Sequence[PretrainingView]) -> None:
@@ -61,9 +57,7 @@ def _order(pretraining: PretrainingView) -> tuple[int, int]:
 def _one_pretraining(actor: Actor, pretraining: PretrainingView) -> None:
     with st.container(gap=None, width="stretch"):
         st.markdown(f"**{as_text(pretraining.name)}** — {_STATE_WORDS[pretraining.job.state]}")
-        st.caption(
-            as_text(f"{pretraining.how}, from {encoder_name(pretraining.base)}. Requested by {pretraining.made_by}.")
-        )
+        st.caption(as_text(f"{_made_how(pretraining)}. Requested by {pretraining.made_by}."))
     job_state(
         actor,
         pretraining.job,
@@ -97,7 +91,9 @@ def list_view(actor: Actor) -> None:
         column_config={
             "how it was made": st.column_config.TextColumn(width="large"),
             "made": st.column_config.DatetimeColumn(format="D MMM YYYY"),
-            "subwords": st.column_config.NumberColumn(format="compact", help="Read in training, over all passes"),
+            "read": st.column_config.NumberColumn(
+                format="compact", help="Subwords read in training, over all passes; characters, of character models"
+            ),
             "runs": st.column_config.NumberColumn(help="Runs whose recipe names it"),
         },
     )
@@ -123,8 +119,8 @@ def encoders_table(found: Sequence[EncoderView]) -> pd.DataFrame:
                 "from": encoder_name(encoder.base) if encoder.base else None,
                 "before": _figure(encoder.measure, encoder.before),
                 "after": _figure(encoder.measure, encoder.after),
-                "measured": _MEASURES[encoder.measure] if encoder.measure else None,
-                "subwords": encoder.tokens or None,
+                "measured": measure_title(encoder.measure) if encoder.measure else None,
+                "read": encoder.tokens or None,
                 "runs": encoder.runs,
                 "made": encoder.made_at,
                 "by": encoder.made_by or None,
@@ -142,27 +138,30 @@ def _one_encoder(actor: Actor, encoder: EncoderView, report: HtmlReport) -> None
         runs = f"{encoder.runs} runs name it" if encoder.runs != 1 else "1 run names it"
         st.caption(as_text(report.text(f"{encoder.how[:1].upper()}{encoder.how[1:]}. {runs}.", caption=True)))
         return
-    st.caption(as_text(report.text(f"{encoder.how}, from {encoder_name(encoder.base or '')}.", caption=True)))
+    st.caption(as_text(report.text(f"{_made_how(encoder)}.", caption=True)))
     difference = encoder.after - encoder.before
     change = f"{'-' if difference < 0 else '+'}{_figure(encoder.measure, abs(difference))}"
+    title = measure_title(encoder.measure)
+    title = title[:1].upper() + title[1:]
     st.metric(
-        _MEASURES[encoder.measure].capitalize(),
+        title,
         _figure(encoder.measure, encoder.after),
         f"{change} from {_figure(encoder.measure, encoder.before)}",
         delta_color="normal" if encoder.measure == "f1" else "inverse",
         width="content",
     )
     report.text(
-        f"{_MEASURES[encoder.measure].capitalize()}: {_figure(encoder.measure, encoder.before)} before, "
-        f"{_figure(encoder.measure, encoder.after)} after."
+        f"{title}: {_figure(encoder.measure, encoder.before)} before, {_figure(encoder.measure, encoder.after)} after."
     )
-    if not encoder.equal_heads:
+    if encoder.kind == CHARACTERS:
+        note = "Before and after: of the models themselves, which predict without another head."
+    elif not encoder.equal_heads:
         note = "After: through the head trained along with the encoder, which accounts for part of the change."
     else:
         note = "Before and after: each through a fresh head, trained alike, so that the change is due to the encoder."
     st.caption(report.text(note, caption=True))
     st.caption(as_text(report.text(_cost(encoder), caption=True)))
-    if actor.role in KEEPERS:
+    if actor.role in KEEPERS and encoder.base is not None:
         _gains(encoders.encoder_gains(shell.store(), actor, encoder), encoder, report)
     _history(encoder, report)
     lines = encoders.encoder_log(shell.store(), actor, encoder.name)
@@ -187,7 +186,7 @@ def _cost(encoder: EncoderView) -> str:
         f"{encoder.steps:,} steps in {encoder.epochs} passes"
         if encoder.epochs != 1
         else f"{encoder.steps:,} steps in one pass",
-        f"{encoder.tokens:,} subwords read in {_duration(encoder.seconds)}",
+        f"{encoder.tokens:,} {encoder.unit} read in {_duration(encoder.seconds)}",
         f"measured on {encoder.held_out}" if encoder.held_out else "",
         f"{encoder.peak_memory_mb:,.0f} MB of memory at peak",
         made,
@@ -247,20 +246,21 @@ def _history(encoder: EncoderView, report: HtmlReport) -> None:
     table = pd.DataFrame({"step": [step for step, _ in points], "value": [scale * (y or 0.0) for _, y in points]})
     if len(table) < 3:
         return
-    name = _MEASURES[encoder.measure or "f1"]
+    name = measure_title(encoder.measure or "f1")
+    learned = _OF_ITS_OWN if encoder.kind == CHARACTERS else _TAUGHT_WITH_IT
     figure = go.Figure()
     colours = mark_colours(2)
     figure.add_scatter(
         x=table["step"],
         y=table["value"],
         mode="lines+markers",
-        name=_TAUGHT_WITH_IT,
+        name=learned,
         line={"color": colours[0], "width": 2},
-        hovertemplate=f"step %{{x}}: {name} %{{y:.2f}}, {_TAUGHT_WITH_IT}<extra></extra>",
+        hovertemplate=f"step %{{x}}: {name} %{{y:.2f}}, {learned}<extra></extra>",
     )
     if encoder.equal_heads and encoder.after is not None:
         last = pd.DataFrame({"step": [encoder.steps], "value": [scale * encoder.after], "head": [_FRESH]})
-        table = pd.concat([table.assign(head=_TAUGHT_WITH_IT), last], ignore_index=True)
+        table = pd.concat([table.assign(head=learned), last], ignore_index=True)
         figure.add_scatter(
             x=last["step"],
             y=last["value"],
@@ -289,7 +289,11 @@ def _remove(actor: Actor, encoder: EncoderView) -> None:
 
 
 def _figure(measure: str | None, value: float | None) -> str | None:
-    return None if value is None else figure(TAGGING if measure == "f1" else DAPT, value)
+    return None if value is None or measure is None else figure(measure, value)
+
+
+def _made_how(made: EncoderView | PretrainingView) -> str:
+    return f"{made.how}, {f'from {encoder_name(made.base)}' if made.base else 'from random weights'}"
 
 
 def _duration(seconds: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -17,16 +18,22 @@ from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, domains
 from workbench.data import corpora, datasets
 from workbench.runs import encoders
-from workbench.runs.encoder_library import DAPT, OPTIONS, TAGGING
+from workbench.runs.encoder_library import CHARACTERS, DAPT, KINDS, TAGGING
 from workbench.runs.recipe_names import other_than_default
 from workbench.settings import settings_of
 
 STARTED = "encoder:started"
 """Session key: a pre-training was just queued."""
-_KINDS = {DAPT: "DAPT: on text", TAGGING: "Entity tagging: on labelled sentences"}
+_KINDS = {
+    DAPT: "DAPT: on text",
+    TAGGING: "Entity tagging: on labelled sentences",
+    CHARACTERS: "Character models (FLAIR): on text",
+}
+_EXAMPLES = {DAPT: "dapt-music", TAGGING: "tagging-wiki", CHARACTERS: "characters-music"}
 _FIRST = {
     DAPT: ("encoder", "masking", "epochs", "max_steps", "batch_size", "learning_rate"),
     TAGGING: ("encoder", "epochs", "max_steps", "batch_size", "learning_rate"),
+    CHARACTERS: ("encoder", "hidden_size", "characters", "epochs", "max_steps", "batch_size", "learning_rate"),
 }
 _GROUP_TITLES = {"model": "Encoder", "target": "Training", "machine": "Seed and machine"}
 _LEVELS = {
@@ -47,14 +54,16 @@ def start_view(actor: Actor) -> None:
             "Name",
             **_kept(f"name-{kind}"),
             max_chars=60,
-            placeholder="dapt-music" if kind == DAPT else "tagging-wiki",
+            placeholder=_EXAMPLES[kind],
             help="Recipes name the encoder by it: letters, digits, - _ and .",
         ).strip()
-        source = _text_source(actor) if kind == DAPT else _tagged_source(actor)
+        on_labels = KINDS[kind].on_labels
+        source = _tagged_source(actor) if on_labels else _text_source(actor, kind)
         values = _options(actor, kind)
         pressed = st.button("Pre-train", type="primary", disabled=source is None)
     if pressed and source is not None:
-        start: Callable[..., int] = encoders.start_dapt if kind == DAPT else encoders.start_entity_tagging
+        start: Callable[..., int]
+        start = encoders.start_entity_tagging if on_labels else partial(encoders.start_on_text, kind=kind)
         job_id = start(shell.store(), actor, name=name, options=values, **source)
         shell.note(as_text(f"The pre-training of {name} is queued (job {job_id})."))
         st.session_state[STARTED] = True
@@ -67,11 +76,17 @@ def _kept(name: str) -> dict[str, Any]:
 
 
 def _options(actor: Actor, kind: str) -> dict[str, Any]:
-    config, key = OPTIONS[kind], f"pretrain-{kind}"
-    offered = {"encoder": encoders.encoder_names(shell.store(), actor)}
+    way, key = KINDS[kind], f"pretrain-{kind}"
+    anew = () if way.anew is None else (way.anew,)
+    offered = {"encoder": (*anew, *encoders.encoder_names(shell.store(), actor, body=way.body))}
+    config = way.options
     values = option_inputs(config, key, only=_FIRST[kind], choices=offered)
     for group, title in _GROUP_TITLES.items():
-        names = [spec.name for spec in fields(config) if spec.metadata["group"] == group and spec.name not in values]
+        names = [
+            spec.name
+            for spec in fields(config)
+            if spec.metadata["group"] == group and spec.name not in (*_FIRST[kind], *way.leave)
+        ]
         if names:
             with st.expander(title, key=f"{key}-section-{group}"):
                 values |= option_inputs(config, key, only=names, given=values)
@@ -80,16 +95,16 @@ def _options(actor: Actor, kind: str) -> dict[str, Any]:
     return values
 
 
-def _text_source(actor: Actor) -> dict[str, Any] | None:
+def _text_source(actor: Actor, kind: str) -> dict[str, Any] | None:
     """Ask what to read; None while there is nothing."""
     kinds: dict[str, Callable[[Actor], dict[str, Any] | None]] = {
         "A corpus from Wikipedia": _corpus,
         "A data set": _dataset,
         "The sentences of a campaign": _campaign,
-        "A text file": _upload,
+        "A text file": partial(_upload, kind),
     }
     first, second = st.columns([3, 1])
-    kind = first.selectbox("Text", list(kinds), **_kept("text"))
+    chosen = first.selectbox("Text", list(kinds), **_kept("text"))
     percent = second.number_input(
         "Part of the text, %",
         0.1,
@@ -100,7 +115,7 @@ def _text_source(actor: Actor) -> dict[str, Any] | None:
         **_kept("percent"),
         help="Percentage of the text to train on, for a curve over its size. Larger parts contain the smaller ones.",
     )
-    source = kinds[kind](actor)
+    source = kinds[chosen](actor)
     return source and {**source, "percent": percent}
 
 
@@ -188,9 +203,9 @@ def _tagged(actor: Actor) -> dict[str, Any] | None:
     return corpus
 
 
-def _upload(_actor: Actor) -> dict[str, Any] | None:
+def _upload(kind: str, _actor: Actor) -> dict[str, Any] | None:
     file = st.file_uploader("Text in UTF-8, one sentence or document per line", type="txt", key="pretrain:file")
-    st.caption("For a text too large to upload, run `workbench encoder dapt NAME --text FILE`.")
+    st.caption(f"For a text too large to upload, run `workbench encoder {kind.replace('_', '-')} NAME --text FILE`.")
     if file is None:
         return None
     data = file.getvalue()

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import torch
 
-from crossner_core.encoders.loading import load_encoder
 from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import train
 from crossner_core.training.recipe import Recipe
-from tests.support.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
+from tests.support.training_builders import TYPES, encoder_for, own_sentences, tiny_recipe
 
 
 def recipe_of(**changes: object) -> Recipe:
@@ -49,10 +48,10 @@ def small_data() -> TrainingData:
 def run(recipe: Recipe, folder: Path, stop_after: int = 0) -> RunResult:
     """Train until the end, or until so many steps are done."""
     calls = count(1)
-    encoder = load_encoder(recipe.encoder) if recipe.encoder.startswith(("words", "flair:")) else tiny_encoder()
     *_, last = train(
-        recipe, small_data(), checkpoint_dir=folder, encoder=encoder, should_stop=lambda: next(calls) == stop_after
-    )
+        recipe, small_data(), checkpoint_dir=folder, encoder=encoder_for(recipe),
+        should_stop=lambda: next(calls) == stop_after,
+    )  # fmt: skip
     assert last.result is not None
     return last.result
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from benchmarks.gpu import __main__ as command
@@ -14,7 +17,10 @@ from benchmarks.gpu import speed
 from crossner_core.encoders import packing, windows
 from crossner_core.experiments.corpora import Corpus
 from crossner_core.training import tagging
+from crossner_core.training.data import TrainingData
+from crossner_core.training.events import RunResult
 from crossner_core.training.loop import train
+from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.registry import setting, setting_ids
 from tests.crossner_core.devices.claimed_device import claimed_gpu
 from tests.crossner_core.devices.runs import recipe_of, run, small_data
@@ -42,6 +48,58 @@ def test_every_pair_of_the_benchmark_has_a_recipe_that_its_setting_accepts() -> 
     assert {id for _, id in command.pairs()} == set(setting_ids())
     for pair in command.pairs():
         setting(pair[1]).check(command.recipe_of(pair, encoder="minilm"))
+
+
+@pytest.mark.parametrize(
+    ("words", "noise", "code", "verdicts"),
+    [
+        ((), 0.0, 0, ("- met: two runs of a seed are equal", "- met: stopped and resumed equals whole")),
+        ((), 0.1, 1, ("- met: two runs", "- NOT met: stopped and resumed equals whole but for crf pretrain_finetune")),
+        (("--no-deterministic",), 0.1, 0, ("- not judged",)),
+    ],
+)
+def test_a_resumed_run_that_differs_misses_the_bar(
+    words: tuple[str, ...],
+    noise: float,
+    code: int,
+    verdicts: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    """On a claimed GPU, a pair in the process itself; `noise` is added to a weight of the run that went on."""
+
+    def go_on(recipe: Recipe, data: TrainingData, folder: Path, first: str) -> RunResult:
+        result = resumed(recipe, data, folder, first)
+        if folder.name == "resumed" and noise:
+            (path,) = folder.rglob("*.safetensors")
+            weights = load_file(path)
+            weights["head.bias"] += noise
+            save_file(weights, path)
+        return result
+
+    def each_pair(options: argparse.Namespace) -> Iterator[list[str]]:
+        yield command.measure(("crf", "pretrain_finetune"), options)
+
+    resumed = command.resumed
+    monkeypatch.setattr(command, "resumed", go_on)
+    monkeypatch.setattr(command, "_each_pair", each_pair)
+    monkeypatch.setattr(command, "_data", lambda *_: small_data())
+    monkeypatch.setattr(command, "train", lambda *given, **others: train(*given, encoder=tiny_encoder(), **others))
+    monkeypatch.setattr(sys, "argv", ["gpu", "--data", str(tmp_path), "--only", "correct", *words])
+    with claimed_gpu():
+        assert command.main() == code
+    printed = capsys.readouterr().out
+    assert all(verdict in printed for verdict in verdicts) and "failed" not in printed
+
+
+def test_bars_name_the_pairs_that_are_not_equal_or_failed() -> None:
+    row = ["crf", "direct", "1", "1", "0e+00", "0e+00", "1", "1.0", "1.0"]
+    other = ["tagger", "joint", "1", "1", "nan", "failed: ValueError: x", "1", "1.0", "1.0"]
+    assert command.bars([row, other]) == [
+        "- NOT met: two runs of a seed are equal but for tagger joint (nan); of 2 pairs 1",
+        "- NOT met: stopped and resumed equals whole but for tagger joint (failed); of 2 pairs 1",
+    ]
 
 
 @pytest.mark.parametrize("switch", ["usual", "pinned", "packed", "deterministic"])

@@ -27,7 +27,7 @@ from crossner_core.training.engine import TaskRun
 from crossner_core.training.predictor import Predictor, build_model
 from tests.crossner_core.devices.claimed_device import claimed_gpu
 from tests.support.encoders import QUICK
-from tests.support.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
+from tests.support.training_builders import BODIES, TYPES, encoder_for, own_sentences, tiny_encoder, tiny_recipe
 
 ON_GPU = {**QUICK, "device": "cuda", "epochs": 1, "head_first_steps": 2}
 ITEMS = own_sentences(12)
@@ -99,13 +99,24 @@ def test_pre_training_is_deterministic_where_that_is_wanted(
     assert DaptOptions(deterministic=True).hash != DaptOptions().hash
 
 
-@pytest.mark.parametrize("architecture", architecture_ids())
-def test_signals_of_a_model_on_a_gpu_are_those_on_the_cpu(architecture: str) -> None:
+@pytest.mark.parametrize(
+    ("architecture", "body"),
+    [
+        *((architecture, "minilm") for architecture in architecture_ids()),
+        ("bilstm_crf", "words:own,chars=lstm"),
+        ("bilstm_crf", "flair:own"),
+        ("coach", "words:own,chars=cnn"),
+        ("multi_cell", "words:own"),
+        ("bartner", "bart"),
+    ],
+)
+def test_signals_of_a_model_on_a_gpu_are_those_on_the_cpu(architecture: str, body: str) -> None:
     sentences = [item.sentence for item in ITEMS]
-    encoder = tiny_encoder()
+    recipe = tiny_recipe(architecture=architecture, encoder=body, label_size=8, lstm_size=8)
+    encoder = encoder_for(recipe)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        model = build_model(tiny_recipe(architecture=architecture, label_size=8, lstm_size=8), encoder, TYPES).eval()
+        model = build_model(recipe, encoder, TYPES).eval()
     predictor = Predictor(model, encoder, TYPES, max_length=64, meta={})
     (here,) = model_parts(predictor, sentences, SIGNALS)
     with claimed_gpu():
@@ -120,8 +131,9 @@ def test_signals_of_a_model_on_a_gpu_are_those_on_the_cpu(architecture: str) -> 
     assert all(np.array_equal(mine, other) for mine, other in tags)
 
 
-def test_embeddings_of_a_gpu_are_those_of_the_cpu() -> None:
-    sentences, encoder = [item.sentence for item in ITEMS], tiny_encoder()
+@pytest.mark.parametrize("body", ["minilm", *BODIES])
+def test_embeddings_of_a_gpu_are_those_of_the_cpu(body: str) -> None:
+    sentences, encoder = [item.sentence for item in ITEMS], encoder_for(tiny_recipe(encoder=body))
     (here,) = embedding_parts(encoder, sentences)
     with claimed_gpu():
         encoder.model.to("cuda")

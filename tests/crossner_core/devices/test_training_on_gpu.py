@@ -11,19 +11,15 @@ from benchmarks.gpu.__main__ import NEEDS, pairs
 from crossner_core.models.registry import architecture_ids
 from crossner_core.training.predictor import load_tagger
 from crossner_core.training.recipe import Recipe
-from crossner_core.training.settings.registry import setting_ids
 from tests.crossner_core.devices.claimed_device import ClaimedGpu, claimed_gpu, whole_on_gpu
 from tests.crossner_core.devices.runs import recipe_of, run, run_in_parts, small_data
 from tests.support.training_builders import tiny_flair
 
+# `direct` has a test of its own, which is not slow.
 PAIRS = {
     f"{architecture}-{id}": {"architecture": architecture, "setting": id, **NEEDS.get(id, {})}
     for architecture, id in pairs()
-}
-# Virtual adversarial training goes back through a model in evaluation mode.
-VAT = {
-    f"{architecture}-vat": {"architecture": architecture, "setting": "pdaln", "pdaln_student": "vat"}
-    for architecture in architecture_ids()
+    if id != "direct"
 }
 # Fields by which an architecture or setting computes otherwise, each a case of its own.
 VARIANTS: dict[str, dict[str, object]] = {
@@ -42,8 +38,22 @@ VARIANTS: dict[str, dict[str, object]] = {
     "crf-unknown": {"architecture": "crf", "setting": "joint", "source_unmarked": "unknown"},
     "tagger-unknown": {"architecture": "tagger", "setting": "joint", "source_unmarked": "unknown"},
     "tagger-parts-recomputed": {"architecture": "tagger", "accumulate": 2, "recompute": True},
-    "bilstm_crf-words-lstm": {"architecture": "bilstm_crf", "encoder": "words:size=8,chars=lstm"},
-    "bilstm_crf-words-cnn": {"architecture": "bilstm_crf", "encoder": "words:size=8,chars=cnn"},
+    "bilstm_crf-words-lstm": {"architecture": "bilstm_crf", "encoder": "words:own,chars=lstm"},
+    "coach-words-cnn": {
+        "architecture": "coach",
+        "encoder": "words:own,chars=cnn",
+        "type_rows": False,
+        "type_texts": "titles",
+    },
+    "multi_cell-words": {"architecture": "multi_cell", "encoder": "words:own"},
+    "la_dtl-words": {"architecture": "bilstm_crf", "setting": "la_dtl", "encoder": "words:own,chars=lstm"},
+    "datnet-words": {
+        "architecture": "bilstm_crf",
+        "setting": "datnet",
+        "encoder": "words:own,chars=lstm",
+        "datnet_epsilon": 1.0,
+    },
+    "bartner-bart": {"architecture": "bartner", "encoder": "bart"},
     "pdaln-median-unbiased": {
         "setting": "pdaln",
         "pdaln_bandwidths": "median",
@@ -51,14 +61,9 @@ VARIANTS: dict[str, dict[str, object]] = {
         "pdaln_distil_tokens": "entities",
     },
     "pdaln-mean-teacher": {"setting": "pdaln", "pdaln_student": "mean_teacher"},
+    "pdaln-vat": {"architecture": "bilstm_crf", "setting": "pdaln", "pdaln_student": "vat"},
     "datnet-private": {"architecture": "bilstm_crf", "setting": "datnet", "lstm_private": True},
     "coach-templates": {"architecture": "coach", "template_weight": 1.0},
-}
-# The settings of no variant, on the quickest architecture that they train.
-SETTINGS = {
-    id: next(PAIRS[name] for name in (f"crf-{id}", f"bilstm_crf-{id}") if name in PAIRS)
-    for id in setting_ids()
-    if id not in {fields.get("setting", "direct") for fields in VARIANTS.values()}
 }
 
 
@@ -75,18 +80,10 @@ def check_resumed(recipe: Recipe, folder: Path) -> None:
     with claimed_gpu() as gpu:
         whole, parts = run(recipe, folder / "whole"), run_in_parts(recipe, folder / "parts")
         check_tagger(gpu, folder / "parts")
+    assert parts.outcome == whole.outcome != "stopped" and parts.test is not None
     assert (parts.history, parts.steps, parts.test) == (whole.history, whole.steps, whole.test)
     mine, other = (load_tagger(folder / name, device="cpu").model.state_dict() for name in ("whole", "parts"))
     assert all(torch.equal(mine[name], other[name]) for name in mine)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("changes", list((PAIRS | VAT).values()), ids=list(PAIRS | VAT))
-def test_architecture_in_setting_trains_and_resumes_on_a_gpu(tmp_path: Path, changes: dict[str, object]) -> None:
-    with claimed_gpu() as gpu:
-        result = run_in_parts(recipe_of(**changes), tmp_path)
-        check_tagger(gpu, tmp_path)
-    assert result.outcome in ("all_epochs", "early_stop") and result.test is not None
 
 
 @pytest.mark.parametrize("architecture", architecture_ids())
@@ -102,6 +99,19 @@ def test_flair_body_resumed_on_a_gpu_equals_uninterrupted(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", list((VARIANTS | SETTINGS).values()), ids=list(VARIANTS | SETTINGS))
-def test_variant_resumed_on_a_gpu_equals_uninterrupted(tmp_path: Path, changes: dict[str, object]) -> None:
+@pytest.mark.parametrize("changes", list((PAIRS | VARIANTS).values()), ids=list(PAIRS | VARIANTS))
+def test_architecture_in_setting_resumed_on_a_gpu_equals_uninterrupted(
+    tmp_path: Path, changes: dict[str, object]
+) -> None:
     check_resumed(recipe_of(**changes), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", architecture_ids())
+def test_adversarial_training_goes_back_through_a_model_in_evaluation_mode_on_a_gpu(
+    tmp_path: Path, architecture: str
+) -> None:
+    with claimed_gpu() as gpu:
+        result = run(recipe_of(architecture=architecture, setting="pdaln", pdaln_student="vat"), tmp_path)
+        check_tagger(gpu, tmp_path)
+    assert result.outcome in ("all_epochs", "early_stop") and result.test is not None

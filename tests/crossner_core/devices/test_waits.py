@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 
-from crossner_core.encoders.loading import load_encoder
 from crossner_core.models.registry import architecture_ids
 from crossner_core.models.tagger import Tagger
 from crossner_core.training.data import TrainingData
@@ -14,7 +13,7 @@ from crossner_core.training.settings.direct import target_stage
 from crossner_core.training.tagging import begin_stage
 from tests.crossner_core.devices.claimed_device import claimed_gpu
 from tests.crossner_core.devices.runs import recipe_of
-from tests.support.training_builders import TYPES, own_sentences, tiny_encoder
+from tests.support.training_builders import BODIES, TYPES, encoder_for, own_sentences
 
 READING = {"engine.py:_read tolist": 1}
 _PACKED = "_recurrent.py:run_lstm to"  # PyTorch puts the rows of a packed batch back in order on the CPU
@@ -28,6 +27,15 @@ OWN = {
 # transformers looks whether anything is masked.
 PADDING = {"base.py:vectors _local_scalar_dense": 1}
 OWN_PADDING = {"bartner": {_LOOKED: 2}}
+# Where the words of a batch are, in both directions and back, and how long they are.
+_SPELT = {"words.py:forward index": 1, "words.py:forward index_put_": 1, "engine.py:_gradients index": 1}
+OF_BODIES: dict[str, dict[str, int]] = {
+    "words:own": {},
+    "words:own,chars=lstm": _SPELT | {"words.py:forward to": 1},
+    "words:own,chars=cnn": _SPELT,
+    "flair:own": {"flair.py:as_text _local_scalar_dense": 1, "flair.py:as_text nonzero": 1},
+    "bart": {},
+}
 STEPS = 3
 
 
@@ -38,7 +46,7 @@ def waits_of(*, padded: bool = False, **changes: object) -> Counter[str]:
     length = len(pattern[0].sentence.tokens)
     items = tuple(item for item in pattern if padded or len(item.sentence.tokens) == length)[:4]
     stage = target_stage(recipe, TrainingData(train=items, types=TYPES))
-    encoder = load_encoder(recipe.encoder) if recipe.encoder.startswith("words") else tiny_encoder()
+    encoder = encoder_for(recipe)
     with claimed_gpu() as gpu:
         encoder.model.to("cuda")
         run = begin_stage(recipe, stage, encoder)
@@ -61,6 +69,13 @@ def test_step_of_a_padded_batch_waits_once_more(architecture: str) -> None:
     assert waits_of(architecture=architecture, padded=True) == READING | PADDING | OWN.get(
         architecture, {}
     ) | OWN_PADDING.get(architecture, {})
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_step_on_another_body_waits_for_what_that_body_must_know(body: str) -> None:
+    own = READING | OF_BODIES[body]
+    assert waits_of(architecture="crf", encoder=body) == own
+    assert waits_of(architecture="crf", encoder=body, padded=True) == own | (PADDING if body == "bart" else {})
 
 
 def test_wait_in_a_loss_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from crossner_core.colours import MARKS
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.scores import Score
 from crossner_core.experiments.corpora import Corpus, read_corpus
+from crossner_core.experiments.published import published_types
 from crossner_core.experiments.results import StudyResult
 from crossner_core.experiments.running import run_study
 from crossner_core.experiments.studies import representations
@@ -23,7 +24,6 @@ from crossner_core.experiments.studies.per_category import (
     _published,
     f1_table,
     precision_recall_table,
-    published_types,
     rows,
     type_rows,
 )

@@ -118,10 +118,15 @@ def test_grid_chooses_on_dev_and_measures_its_choice_on_test() -> None:
     second = next(cell for cell in following if replace(cell.recipe, seed=1) == best.recipe and cell != best)
     results[second] = _result(0.5, 0.64)
     made = chosen.build(config, Inputs(results, Path(), Path()))
-    on_dev, on_test, by_stage, gains = made.tables
+    on_dev, on_test, as_there, by_stage, gains = made.tables
     assert on_dev.rows[4][1] == Measured(pytest.approx(50.0), None, 1) and len(on_dev.rows) == 12  # type: ignore[arg-type]
     assert "Best on dev: PDALN, biased MMD, batch 8." in made.notes
     assert [row[0] for row in on_test.rows][:3] == ["CRF, batch 8", "CRF trained on, batch 8", best_label(config)]
+    # The last round is 20 points below the first; of two runs the second is the better one.
+    mean, best_run = (row[1] for row in as_there.rows[-2:])
+    assert isinstance(mean, Measured) and isinstance(best_run, Measured)
+    assert (round(mean.mean or 0, 2), round(best_run.mean or 0, 2)) == (40.15, 40.2)
+    assert (mean.published, best_run.published) == (52.48, 53.06)
     # Base stage, round 1, round 2, chosen: each as it is.
     values = [round(value.mean, 4) for value in by_stage.rows[2][1:5]]  # type: ignore[union-attr]
     assert values == [60.0, 63.0, 43.0, 63.0] and by_stage.rows[2][5] == "2 of 2"
@@ -192,7 +197,7 @@ def test_grid_runs_from_the_command_with_a_tiny_encoder(tmp_path: Path, capsys: 
             (tmp_path / "out" / "cells" / f"{cell.key}.json").unlink()
     assert command.main([*words, "--tables"]) == 1 and "not trained yet" in capsys.readouterr().err
     (result,) = list_studies(tmp_path / "out")
-    assert result.missing and result.tables[0].title == "The choice on test"
+    assert result.missing and result.tables[0].title == "On test"
     rows = result.tables[0].rows
     assert {str(row[0]).partition(", ")[2] for row in rows} == {"the paper's rates", "the paper's recipe"}
     assert any("Nothing is chosen" in note for note in result.notes)

@@ -14,12 +14,15 @@ import pytest
 from crossner_core.acquisition.ordering import PoolOrdering, Scorer
 from crossner_core.acquisition.selecting import strategy
 from crossner_core.errors import BadInput, InvalidConfig
+from crossner_core.evaluation.coverage import Coverage
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.experiments.__main__ import main
 from crossner_core.experiments.records import SIMULATIONS, Records
 from crossner_core.experiments.results import read_study
 from crossner_core.experiments.studies.strategies import (
+    Known,
     StrategiesConfig,
+    notes_on,
     simulations,
     strategies_figure,
     strategies_table,
@@ -481,6 +484,20 @@ def test_strategies_study_plays_once_and_writes_tables(tmp_path: Path, capsys: p
     assert main([*words, "--tables"]) == 0 and "| own | random |" in capsys.readouterr().out
     assert main([*words, "--tables", "--workers", "2", "--seeds", "1", "2", "3"]) == 1  # nothing is played
     assert written == {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
+
+
+@pytest.mark.parametrize(
+    ("known_of_pool", "known_of_test", "gold", "noted"),
+    [(58, 21, 100, True), (30, 0, 100, True), (58, 40, 100, False), (0, 0, 100, False), (58, 21, 99, False)],
+)
+def test_note_says_where_a_gazetteer_was_made_of_the_corpora(
+    known_of_pool: int, known_of_test: int, gold: int, noted: bool
+) -> None:
+    known = Known("music", Coverage(1000, correct=10 * known_of_pool), Coverage(gold, correct=known_of_test))
+    assert known.is_of_the_corpus == noted
+    notes = notes_on([known, Known("ai", Coverage(), Coverage())])
+    assert notes[0].startswith("Of the entities of music the gazetteer proposes") and "of ai" in notes[1]
+    assert [note for note in notes if "a bound, not a forecast" in note] == list(notes[2:]) and len(notes) == 2 + noted
 
 
 def test_strategies_study_without_the_gazetteer_that_teachers_hear_says_so(

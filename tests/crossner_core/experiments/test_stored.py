@@ -98,7 +98,7 @@ def _study_part() -> str:
 def test_stored_table_holds_means_deviations_and_published_figures() -> None:
     first = stored_of("transfer")[0]
     assert (first.section, first.made_on[:4]) == ("", "2026") and "Encoder minilm" in first.measured
-    means, gains = first.tables[0].rows[0], first.tables[1].rows[1]
+    means, gains = first.tables[0].rows[0], first.tables[1].rows[0]
     assert isinstance(means[1], Measured) and means[1].published == 66.59 and means[1].sd is not None
     assert isinstance(gains[1], Measured) and gains[1].signed
     assert [stored.section for stored in stored_of("transfer")] == sorted(

@@ -141,8 +141,8 @@ def test_refusal_names_what_is_refused_and_what_takes_it(target: str, reads: str
         assert (not why) == (name in TAKEN[target, reads]), (name, why)
         takers = [id for id in EXPORTS.ids() if name in TAKEN[id, reads]]
         if why:
-            assert f"to {target}: " in why and f"It takes {EXPORTS.one(target).takes}." in why
-            assert why.endswith(f"Export to {', '.join(takers)} instead." if takers else "Train such a tagger.")
+            assert f"to {target}: " in why and f"What {target} takes: {EXPORTS.one(target).takes}." in why
+            assert why.endswith(f"Export to {', '.join(takers)} instead." if takers else "train such a tagger.")
             assert (recipe.encoder if target == "huggingface" and reads == "words" else name) in why
 
 
@@ -170,7 +170,11 @@ def test_flair_and_unknown_kinds_are_refused_by_name_and_by_kind(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     why = EXPORTS.one(target).refusal(Recipe(encoder="flair:models", architecture="crf"))
-    assert "flair:models" in why and "character by character" in why and why.endswith("Train such a tagger.")
+    assert (
+        "flair:models" in why
+        and "character by character" in why
+        and why.endswith("No other target takes this run: train such a tagger.")
+    )
     tagger = predictor()
     for kind, reason in (("flair", "character by character"), ("hashed", "only this workbench can read")):
         monkeypatch.setattr(type(tagger.encoder), "kind", kind)  # which its name does not tell

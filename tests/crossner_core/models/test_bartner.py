@@ -20,7 +20,15 @@ from crossner_core.tags import spans_from_tags
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import build_model, load_tagger
 from crossner_core.training.recipe import Recipe
-from tests.support.training_builders import TYPES, batch_for, own_sentences, tiny_data, tiny_encoder, tiny_recipe
+from tests.support.training_builders import (
+    TYPES,
+    batch_for,
+    own_sentences,
+    tiny_bart,
+    tiny_data,
+    tiny_encoder,
+    tiny_recipe,
+)
 
 KINDS = len(TYPES)
 
@@ -172,30 +180,10 @@ def test_bartner_type_starts_as_the_mean_of_the_subwords_of_its_name() -> None:
     torch.testing.assert_close(model.head.weight[0], table[encoder.tokenizer.sep_token_id])
 
 
-def bart_folder(folder: Path) -> Path:
-    """Write a BART-shaped model with drawn weights, and the tiny encoder's tokenizer."""
-    from transformers import BartConfig, BartModel
-
-    tokenizer = tiny_encoder().tokenizer
-    sizes = {f"{part}_{name}": value for part in ("encoder", "decoder") for name, value in
-             (("layers", 1), ("attention_heads", 2), ("ffn_dim", 48))}  # fmt: skip
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model = BartModel(
-            BartConfig(
-                vocab_size=len(tokenizer), d_model=32, max_position_embeddings=64, pad_token_id=tokenizer.pad_token_id,
-                bos_token_id=tokenizer.cls_token_id, eos_token_id=tokenizer.sep_token_id,
-                decoder_start_token_id=tokenizer.sep_token_id, **sizes,
-            )
-        )  # fmt: skip
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
 @pytest.mark.parametrize("architecture", ["bartner", "tagger"])
 def test_bart_folder_is_an_encoder_and_its_decoder_writes(architecture: str, tmp_path: Path) -> None:
-    encoder = load_encoder(str(bart_folder(tmp_path / "bart")))
+    tiny_bart().save(tmp_path / "bart")
+    encoder = load_encoder(str(tmp_path / "bart"))
     recipe = tiny_recipe(architecture=architecture, max_epochs=2)
     model = build_model(recipe, encoder, TYPES).eval()
     batch = batch_for(model)

@@ -9,22 +9,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from crossner_core.encoders.base import Encoder
 from crossner_core.models.registry import architecture_ids
 from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import load_tagger
-from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.registry import setting
 from crossner_core.training.tagging import Part, begin_stage
 from tests.support.training_builders import (
     TYPES,
+    encoder_for,
     labelled,
     own_sentences,
     tiny_data,
-    tiny_encoder,
-    tiny_flair,
     tiny_recipe,
 )
 
@@ -45,16 +42,23 @@ VARIANTS: dict[str, dict[str, object]] = {
     "type_label_aware-own": {"architecture": "type_label_aware", "type_encoder": "own", "type_negatives": "drawn"},
     "coach-templates": {"architecture": "coach", "template_weight": 0.5},
     "label_aware-identities": {"architecture": "label_aware", "label_embeddings": False, "label_bilstm": False},
-    "bilstm_crf-flair": {"architecture": "bilstm_crf", "encoder": "flair:characters", "lstm_size": 16},
+    "bilstm_crf-flair": {"architecture": "bilstm_crf", "encoder": "flair:own", "lstm_size": 16},
+    # The bodies that studies have these on; both readers of characters, and none.
+    "bilstm_crf-words": {"architecture": "bilstm_crf", "encoder": "words:own,chars=lstm", "lstm_size": 16},
+    "coach-words": {
+        "architecture": "coach",
+        "encoder": "words:own,chars=cnn",
+        "lstm_size": 16,
+        "span_size": 16,
+        "type_rows": False,
+        "type_texts": "titles",
+    },
+    "multi_cell-words": {"architecture": "multi_cell", "encoder": "words:own", "cell_size": 16},
+    "bartner-bart": {"architecture": "bartner", "encoder": "bart"},
 }
 CASES = {id: {"architecture": id} for id in architecture_ids()} | VARIANTS
 
 pytestmark = pytest.mark.parametrize("changes", list(CASES.values()), ids=list(CASES))
-
-
-def encoder_for(recipe: Recipe) -> Encoder:
-    """Return the tiny encoder, or small character models where the recipe asks for FLAIR."""
-    return tiny_flair(24) if recipe.encoder.startswith("flair:") else tiny_encoder()
 
 
 def run(changes: dict[str, object], data: TrainingData, folder: Path, **options: object) -> RunResult:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.encoders import options, own_text
+from tests.support.encoders import CHARACTERS, options, own_text
 from tests.support.training_builders import save_encoder
 
 
@@ -55,6 +55,17 @@ def test_encoder_commands_pretrain_list_and_remove(run: Any, home: Path) -> None
     assert run("cancel", "later")[0] == 2
     assert run("remove", "dapt-own")[:2] == (0, "dapt-own is removed.\n")
     assert run("remove", "dapt-own")[0] == 2
+
+
+def test_encoder_commands_train_character_models(run: Any, home: Path) -> None:
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in CHARACTERS.items()]
+    code, out, err = run("character-models", "chars", "--text", own_text(home), "--percent", "60", *flags, "--wait")
+    assert code == 0 and "job 1 done: held-out bits per character" in out, err
+    line = next(line for line in run("list")[1].splitlines() if line.startswith("chars"))
+    assert " characters " in line and line.endswith("character models on 60 % of the text own.txt")
+    code, _, err = run("character-models", "more", "--text", own_text(home), *flags, "--encoder", "minilm")
+    assert code == 2 and "encoder is 'minilm', which this cannot train" in err
+    assert run("character-models", "more", "--text", own_text(home), "--refit-head")[0] == 2
 
 
 def test_encoder_commands_go_on_with_a_failed_pretraining(run: Any, home: Path) -> None:

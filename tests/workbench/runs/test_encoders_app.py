@@ -6,17 +6,19 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from crossner_core.adaptation.pretraining import read_result
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotAllowed, NotFound
 from db import job_rows
 from db.engine import Store
 from tests.support import corpus_builders
 from tests.support.campaigns import campaign_with_gold
-from tests.support.encoders import QUICK, options, own_text
+from tests.support.encoders import CHARACTERS, QUICK, options, own_text
 from tests.support.training_builders import save_encoder
 from tests.support.training_store import (
     ended,
@@ -32,7 +34,7 @@ from tests.support.workers import QUICK_TO_NOTICE, finish, wait_for
 from workbench.accounts.actors import Actor
 from workbench.jobs import lease, queue
 from workbench.jobs.following import train_here
-from workbench.runs import adaptation, encoders
+from workbench.runs import adaptation, encoders, exporting
 from workbench.runs.encoder_library import work_folder
 from workbench.settings import Settings
 
@@ -43,6 +45,8 @@ SLOW_STEPS = (
     "learn = engine.TaskRun.learn\n"
     "engine.TaskRun.learn = lambda self, *given: (time.sleep(0.1), learn(self, *given))[1]\n"
 )
+start_dapt = partial(encoders.start_on_text, kind="dapt")
+start_characters = partial(encoders.start_on_text, kind="character_models")
 
 
 @pytest.fixture
@@ -62,7 +66,7 @@ def job(store: Store, actor: Actor, job_id: int) -> queue.JobView:
 
 
 def test_encoders_dapt_makes_an_encoder_that_a_run_can_name(store: Store, actor: Actor, home: Path) -> None:
-    job_id = encoders.start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
+    job_id = start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
     (waiting,) = encoders.list_pretrainings(store, actor)
     assert (waiting.name, waiting.job.state, waiting.how) == (
         "dapt-own",
@@ -94,6 +98,88 @@ def test_encoders_dapt_makes_an_encoder_that_a_run_can_name(store: Store, actor:
     assert gain.change == pytest.approx(run.test_f1 - before.test_f1)
 
 
+def test_encoders_character_models_make_an_encoder_that_a_run_can_name(store: Store, actor: Actor, home: Path) -> None:
+    """Also with word vectors beside them, and while they are still being made."""
+    job_id = start_characters(store, actor, name="chars", options=CHARACTERS, text=own_text(home))
+    (waiting,) = encoders.list_pretrainings(store, actor)
+    assert (waiting.how, waiting.base) == ("character models on the text own.txt", None)
+    data = own_dataset(store, actor)
+    (home / "vectors.txt").write_text("Oslo 1 2 3\n", encoding="utf-8")
+    names = ("chars", f"flair:chars,words={home / 'vectors.txt'}")
+    run_ids = [
+        adaptation.start_run(store, actor, dataset_id=data.id, recipe=recipe_here(home, encoder=name)) for name in names
+    ]
+    assert lease.claim(store, worker="second", run_ids=run_ids) is None
+    adaptation.cancel(store, actor, run_ids[0])
+    assert _one_job(store, home) == job_id
+    with pytest.raises(Conflict, match=f"needed by runs that wait or train: {run_ids[1]}"):
+        encoders.remove(store, actor, "chars")
+    adaptation.start_run(store, actor, dataset_id=data.id, recipe=recipe_here(home, encoder="chars"))
+    assert work(store, home) == 2
+    runs = adaptation.list_runs(store, actor)
+    assert [(run.state, run.error) for run in runs if run.id != run_ids[0]] == [("done", None)] * 2
+    made = encoders.list_encoders(store, actor)[1]
+    assert (made.kind, made.measure, made.unit, made.base) == (
+        "character_models",
+        "bits per character",
+        "characters",
+        None,
+    )
+    assert made.before is not None and made.after is not None and made.after < made.before
+    assert made.held_out.endswith(" held-out characters") and made.runs == 3 and made.tokens > 0
+    assert encoders.encoder_names(store, actor) == ("minilm", "chars")
+    assert encoders.encoder_names(store, actor, body="flair") == ("chars",)
+    assert encoders.encoder_gains(store, actor, made) == ()
+    assert read_result(home / "encoders" / "chars").provenance["corpus"].keys() == {"split"}
+
+
+def test_encoders_character_models_go_on_from_others_on_tokens_as_they_are(
+    store: Store, actor: Actor, home: Path
+) -> None:
+    own_dataset(store, actor)
+    start_characters(store, actor, name="first", options=CHARACTERS, dataset="own")
+    assert work(store, home) == 1
+    start_characters(store, actor, name="second", options={**CHARACTERS, "encoder": "first"}, dataset="own")
+    with pytest.raises(Conflict, match="needed by job 2"):
+        encoders.remove(store, actor, "first")
+    with pytest.raises(Conflict, match="'second' is not ready yet"):
+        start_characters(store, actor, name="third", options={**CHARACTERS, "encoder": "second"}, dataset="own")
+    assert work(store, home) == 1
+    _, first, second = encoders.list_encoders(store, actor)
+    assert (first.base, second.base) == (None, "first") and second.before == pytest.approx(first.after)
+    assert isinstance(read_result(home / "encoders" / "first").provenance["corpus"], str)
+
+
+def test_encoders_of_another_kind_are_not_trained(store: Store, actor: Actor, home: Path) -> None:
+    characters = home / "encoders" / "chars"
+    characters.mkdir(parents=True)
+    (characters / "encoder.json").write_text('{"kind": "flair"}', encoding="utf-8")
+    refused: dict[str, tuple[Callable[..., int], dict[str, Any]]] = {
+        "chars": (start_dapt, options(home, encoder="chars")),
+        "words:size=9": (start_dapt, options(home, encoder="words:size=9")),
+        "minilm": (start_characters, {**CHARACTERS, "encoder": "minilm"}),
+        str(home / "tiny"): (start_characters, {**CHARACTERS, "encoder": str(home / "tiny")}),
+    }
+    for name, (start, given) in refused.items():
+        wanted = "a BERT-like encoder" if start is start_dapt else "new, or other character models"
+        with pytest.raises(InvalidConfig, match=f"encoder is '{name}', which this cannot train; give {wanted}"):
+            start(store, actor, name="made", options=given, text=own_text(home))
+    with pytest.raises(InvalidConfig, match="kind is 'entity_tagging', which does not pre-train on text; choose one"):
+        encoders.start_on_text(store, actor, kind="entity_tagging", name="made", options={}, text=own_text(home))
+    assert encoders.encoder_names(store, actor, body="transformer") == ("minilm",)
+    (characters / "encoder.json").write_text("{", encoding="utf-8")
+    assert "names no kind of encoder" in encoders.list_encoders(store, actor)[1].problem
+
+
+def test_encoders_decide_by_their_folder_whether_a_model_can_be_exported(store: Store, home: Path) -> None:
+    save_encoder(home / "encoders" / "mine")
+    (home / "encoders" / "chars").mkdir()
+    (home / "encoders" / "chars" / "encoder.json").write_text('{"kind": "flair"}', encoding="utf-8")
+    settings = settings_for(store, home)
+    assert not exporting.refusal(settings, recipe_here(home, encoder="mine"), "onnx")
+    assert "encoder of this run is chars" in exporting.refusal(settings, recipe_here(home, encoder="chars"), "onnx")
+
+
 def test_encoders_entity_tagging_on_a_data_set(store: Store, actor: Actor, home: Path) -> None:
     own_dataset(store, actor, name="silver", train=40)
     encoders.start_entity_tagging(store, actor, name="et-silver", options=options(home, QUICK), dataset="silver")
@@ -120,7 +206,7 @@ def test_encoders_dapt_on_a_level_of_a_corpus(
     store: Store, actor: Actor, home: Path, level: str, percent: float
 ) -> None:
     corpus_builders.make_corpus(home / "corpora")
-    encoders.start_dapt(
+    start_dapt(
         store,
         actor,
         name="dapt-music",
@@ -138,7 +224,7 @@ def test_encoders_dapt_on_a_level_of_a_corpus(
 
 def test_encoders_dapt_on_a_data_set_measures_on_its_dev_split(store: Store, actor: Actor, home: Path) -> None:
     own_dataset(store, actor)
-    encoders.start_dapt(store, actor, name="dapt-set", options=options(home, held_out_share=0.0001), dataset="own")
+    start_dapt(store, actor, name="dapt-set", options=options(home, held_out_share=0.0001), dataset="own")
     assert work(store, home) == 1
     assert encoders.list_encoders(store, actor)[1].after is not None
 
@@ -148,7 +234,7 @@ def test_encoders_dapt_on_a_campaign_leaves_out_what_tests_its_models(store: Sto
 
     campaign_id = campaign_with_gold(store, person(store, "admin"))
     view = next(one for one in list_campaigns(store, actor) if one.id == campaign_id)
-    encoders.start_dapt(store, actor, name="dapt-camp", options=options(home, max_steps=1), campaign_id=campaign_id)
+    start_dapt(store, actor, name="dapt-camp", options=options(home, max_steps=1), campaign_id=campaign_id)
     (text,) = (home / "encoders" / ".jobs").glob("*/text.txt")
     assert len(text.read_text().splitlines()) == view.splits["pool"] < view.sentences
     assert work(store, home) == 1
@@ -158,7 +244,7 @@ def test_encoders_dapt_on_a_campaign_leaves_out_what_tests_its_models(store: Sto
 def test_encoders_dapt_on_a_share_of_a_text(store: Store, actor: Actor, home: Path) -> None:
     for name, percent in (("half", 50.0), ("whole", 100.0)):
         given = options(home, epochs=1, held_out_share=0.2)
-        encoders.start_dapt(store, actor, name=name, options=given, text=own_text(home), percent=percent)
+        start_dapt(store, actor, name=name, options=given, text=own_text(home), percent=percent)
     assert work(store, home) == 2
     _, half, whole = encoders.list_encoders(store, actor)
     assert half.how == "DAPT with span masking on 50 % of the text own.txt"
@@ -171,18 +257,18 @@ def test_encoders_dapt_on_a_share_of_a_data_set_is_measured_on_all_of_its_dev(
 ) -> None:
     own_dataset(store, actor, train=60)
     given = options(home, max_steps=1, held_out_share=0.0001)
-    encoders.start_dapt(store, actor, name="half", options=given, dataset="own", percent=50.0)
+    start_dapt(store, actor, name="half", options=given, dataset="own", percent=50.0)
     assert work(store, home) == 1
     made = encoders.list_encoders(store, actor)[1]
     assert made.how == "DAPT with span masking on 50 % of the data set own" and made.after is not None
 
 
 def test_encoders_cancelled_pretraining_leaves_nothing(store: Store, actor: Actor, home: Path) -> None:
-    job_id = encoders.start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
+    job_id = start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
     assert queue.cancel_job(store, actor, job_id) == "cancelled"
     assert encoders.list_pretrainings(store, actor) == () and not list((home / "encoders" / ".jobs").glob("*"))
     assert work(store, home) == 0
-    encoders.start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
+    start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
 
 
 def test_encoders_pretraining_stopped_half_way_goes_on_and_ends_the_same(
@@ -193,9 +279,9 @@ def test_encoders_pretraining_stopped_half_way_goes_on_and_ends_the_same(
 
     monkeypatch.setattr(pretraining_job, "STEPS_BETWEEN_EVENTS", 1)
     text = own_text(home)
-    encoders.start_dapt(store, actor, name="whole", options=options(home), text=text)
+    start_dapt(store, actor, name="whole", options=options(home), text=text)
     assert work(store, home) == 1
-    stopped = encoders.start_dapt(store, actor, name="stopped", options=options(home), text=text)
+    stopped = start_dapt(store, actor, name="stopped", options=options(home), text=text)
     asked = iter(range(1000))
 
     def stops_after_nine(context: JobContext) -> bool:
@@ -221,7 +307,7 @@ def test_encoders_pretraining_gives_way_to_what_people_wait_for(
 
     monkeypatch.setattr(pretraining_job, "STEPS_BETWEEN_EVENTS", 1)
     data = own_dataset(store, actor)
-    encoders.start_dapt(store, actor, name="patient", options=options(home), text=own_text(home))
+    start_dapt(store, actor, name="patient", options=options(home), text=own_text(home))
     meanwhile(
         monkeypatch,
         "pretrain",
@@ -237,7 +323,7 @@ def test_encoders_run_waits_for_its_encoder_whoever_asks_for_it(
 ) -> None:
     """A second worker, or the command that follows a run, does not begin it before its encoder is there."""
     data = own_dataset(store, actor)
-    job_id = encoders.start_dapt(store, actor, name="soon", options=options(home), text=own_text(home))
+    job_id = start_dapt(store, actor, name="soon", options=options(home), text=own_text(home))
     recipe = recipe_here(home, encoder="soon")
     run_id = adaptation.start_run(store, actor, dataset_id=data.id, recipe=recipe)
     assert lease.claim(store, worker="second", run_ids=[run_id]) is None
@@ -255,9 +341,9 @@ def test_encoders_run_waits_for_its_encoder_whoever_asks_for_it(
 
 @pytest.mark.slow
 def test_encoders_pretraining_of_a_killed_worker_goes_on_in_another(store: Store, actor: Actor, home: Path) -> None:
-    encoders.start_dapt(store, actor, name="whole", options=options(home), text=own_text(home))
+    start_dapt(store, actor, name="whole", options=options(home), text=own_text(home))
     assert work(store, home) == 1
-    job_id = encoders.start_dapt(store, actor, name="killed", options=options(home), text=own_text(home))
+    job_id = start_dapt(store, actor, name="killed", options=options(home), text=own_text(home))
     first = start_worker(store, home, prelude=SLOW_STEPS)
     wait_for(lambda: bool(list((home / "encoders" / ".jobs").glob("*/state"))), first)
     first.send_signal(signal.SIGKILL)
@@ -272,7 +358,7 @@ def test_encoders_pretraining_of_a_killed_worker_goes_on_in_another(store: Store
     assert any(message.startswith("Resumed after step") for message in said)
 
 
-def _one_job(store: Store, home: Path) -> None:
+def _one_job(store: Store, home: Path) -> int:
     """Take one job as a worker does, and no other: one that gives its job back would take it again at once."""
     from workbench.jobs.context import JobContext
     from workbench.jobs.running import run_job
@@ -280,18 +366,19 @@ def _one_job(store: Store, home: Path) -> None:
     claimed = lease.claim(store, worker="w")
     assert claimed is not None
     run_job(JobContext(claimed, store, settings_for(store, home), worker="w"))
+    return claimed.id
 
 
 def test_encoders_failed_pretraining_says_why_and_goes_on(store: Store, actor: Actor, home: Path) -> None:
     (home / "tiny").rename(home / "elsewhere")
-    failed = encoders.start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
+    failed = start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
     assert work(store, home) == 1
     assert "No encoder folder" in (job(store, actor, failed).error or "")
     (shown,) = encoders.list_pretrainings(store, actor)
     assert shown.job.state == "failed"
     assert "No encoder folder" in queue.job_log(store, actor, failed)[-1].text
     with pytest.raises(Conflict, match=rf"job {failed}\) failed; resume it, or remove it"):
-        encoders.start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
+        start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
     (home / "elsewhere").rename(home / "tiny")
     again = queue.resume_job(store, actor, failed)
     with pytest.raises(Conflict, match="resumed or removed already"):
@@ -300,18 +387,16 @@ def test_encoders_failed_pretraining_says_why_and_goes_on(store: Store, actor: A
 
 
 def test_encoders_failed_pretraining_can_be_removed(store: Store, actor: Actor, home: Path) -> None:
-    encoders.start_dapt(
-        store, actor, name="dapt-own", options=options(home, encoder=str(home / "none")), text=own_text(home)
-    )
+    start_dapt(store, actor, name="dapt-own", options=options(home, encoder=str(home / "none")), text=own_text(home))
     assert work(store, home) == 1
     encoders.remove(store, actor, "dapt-own")
     assert encoders.list_pretrainings(store, actor) == ()
-    encoders.start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
+    start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
 
 
 def test_encoders_text_that_changed_meanwhile_is_refused(store: Store, actor: Actor, home: Path) -> None:
     text = own_text(home)
-    job_id = encoders.start_dapt(store, actor, name="dapt-own", options=options(home), text=text)
+    job_id = start_dapt(store, actor, name="dapt-own", options=options(home), text=text)
     text.write_text(text.read_text() + "One line more .\n")
     assert work(store, home) == 1
     assert "has changed since this was queued" in (job(store, actor, job_id).error or "")
@@ -325,16 +410,14 @@ def test_encoders_that_something_needs_stay(store: Store, actor: Actor, home: Pa
     with pytest.raises(Conflict, match=f"needed by runs that wait or train: {run_id}"):
         encoders.remove(store, actor, "by-hand")
     adaptation.cancel(store, actor, run_id)
-    job_id = encoders.start_dapt(
-        store, actor, name="next", options=options(home, encoder="by-hand"), text=own_text(home)
-    )
+    job_id = start_dapt(store, actor, name="next", options=options(home, encoder="by-hand"), text=own_text(home))
     with pytest.raises(Conflict, match=f"needed by job {job_id}"):
         encoders.remove(store, actor, "by-hand")
     queue.cancel_job(store, actor, job_id)
     encoders.remove(store, actor, "by-hand")
     assert [one.name for one in encoders.list_encoders(store, actor)] == ["minilm"]
     with pytest.raises(Conflict, match="1 run used an earlier encoder named 'by-hand'"):
-        encoders.start_dapt(store, actor, name="by-hand", options=options(home), text=own_text(home))
+        start_dapt(store, actor, name="by-hand", options=options(home), text=own_text(home))
 
 
 def test_encoders_run_with_an_encoder_that_is_gone_names_those_there_are(
@@ -355,6 +438,7 @@ def test_encoders_run_with_an_encoder_that_is_gone_names_those_there_are(
     [
         ({"name": "../out"}, InvalidConfig, "'../out' cannot be given"),
         ({"name": "minilm"}, InvalidConfig, "bundled"),
+        ({"name": "new"}, InvalidConfig, "'new' cannot be given to an encoder: it stands for models trained anew"),
         ({"options": {"epochs": 0}}, InvalidConfig, "epochs is 0"),
         ({"options": {"steps": 1}}, InvalidConfig, "Unknown option steps"),
         (
@@ -380,14 +464,14 @@ def test_encoders_bad_orders_are_refused_and_leave_nothing(
 ) -> None:
     values: dict[str, Any] = {"name": "dapt-own", "options": options(home), "text": own_text(home), **changes}
     with pytest.raises(error, match=says.replace("(", r"\(")):
-        encoders.start_dapt(store, actor, **values)
+        start_dapt(store, actor, **values)
     assert queue.list_jobs(store, actor) == () and not list((home / "encoders").glob(".jobs/*"))
 
 
 def test_encoders_level_needs_a_preannotated_corpus_and_a_domain(store: Store, actor: Actor, home: Path) -> None:
     corpus_builders.make_corpus(home / "corpora", classes=None, name="bare")
     corpus_builders.make_corpus(home / "corpora", name="full")
-    start: Callable[..., int] = encoders.start_dapt
+    start: Callable[..., int] = start_dapt
     shared = {"name": "d", "options": options(home), "level": "task"}
     with pytest.raises(BadInput, match="not pre-annotated"):
         start(store, actor, corpus="bare", domain="music", **shared)
@@ -402,11 +486,11 @@ def test_encoders_are_made_by_keepers_and_read_by_overseers(store: Store, home: 
     expert, annotator = person(store, "expert"), person(store, "annotator")
     assert len(encoders.list_encoders(store, expert)) == 1
     text = own_text(home)
-    assert encoders.start_dapt(store, person(store, "researcher"), name="own", options=options(home), text=text) == 1
+    assert start_dapt(store, person(store, "researcher"), name="own", options=options(home), text=text) == 1
     for call in (
         lambda: encoders.list_encoders(store, annotator),
         lambda: encoders.list_pretrainings(store, annotator),
-        lambda: encoders.start_dapt(store, expert, name="x", options=options(home), text=own_text(home)),
+        lambda: start_dapt(store, expert, name="x", options=options(home), text=own_text(home)),
         lambda: encoders.remove(store, expert, "x"),
         lambda: queue.resume_job(store, expert, 1),
         lambda: queue.cancel_job(store, expert, 1),

@@ -120,13 +120,16 @@ def test_study_finds_own_encoders_wherever_they_are_named(store: Store, home: Pa
     given = {
         "encoders": ["own=dapt-{corpus}", "mine", "other=elsewhere"],
         "recipe": {"encoder": "mine", "max_epochs": 2},
-        "rows": {"direct, own": {"encoder": "dapt-music"}},
+        "rows": {"direct, own": {"encoder": "dapt-music"}, "words": {"encoder": "flair:mine,words=glove"}},
         "candidates": ["encoder=mine batch_size=4", "max_epochs=3"],
     }
     assert studies.own_places(given, home, ("music", "ai")) == {
         "encoders": [f"own={library}/dapt-{{corpus}}", f"mine={library}/mine", "other=elsewhere"],
         "recipe": {"encoder": f"{library}/mine", "max_epochs": 2},
-        "rows": {"direct, own": {"encoder": f"{library}/dapt-music"}},
+        "rows": {
+            "direct, own": {"encoder": f"{library}/dapt-music"},
+            "words": {"encoder": f"flair:{library}/mine,words=glove"},
+        },
         "candidates": [f"encoder={library}/mine batch_size=4", "max_epochs=3"],
     }
 

@@ -11,9 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crossner_core.adaptation.pretraining import PretrainEvent, PretrainResult
+from crossner_core.adaptation.pretraining import MEASURES, PretrainEvent, PretrainResult
 from crossner_core.errors import BadInput, CheckpointError, Conflict
 from crossner_core.options.dapt import DaptOptions
+from crossner_core.options.entity_tagging import TaggingPretrainOptions
 from db.engine import Session
 from db.types import now
 from workbench.jobs.context import Claimed, JobContext, require_space, saved_step
@@ -37,7 +38,7 @@ def pretrain(context: JobContext, order: Order) -> Outcome:
                 shutil.rmtree(part)
 
     for last in context.resumed(_start(context, order), anew):
-        context.report(last.step / last.total if last.total else 0.0, _message(last))
+        context.report(last.step / last.total if last.total else 0.0, _message(last, order.kind))
         log.write(last)
     if last.outcome == "stopped":
         return Outcome(finished=False)
@@ -52,6 +53,7 @@ def pretrain(context: JobContext, order: Order) -> Outcome:
 
 def _start(context: JobContext, order: Order) -> Callable[[], Iterator[PretrainEvent]]:
     """Return a function that starts or resumes the engine."""
+    from crossner_core.adaptation.character_models import run_character_models, split_into_tokens
     from crossner_core.adaptation.dapt import run_dapt
     from crossner_core.adaptation.entity_tagging import run_entity_tagging
 
@@ -62,14 +64,17 @@ def _start(context: JobContext, order: Order) -> Callable[[], Iterator[PretrainE
         "out": out,
         "work": work_folder(library, order.key),
         "should_stop": context.should_stop,
-        "encoder": context.encoder(order.base),
+        "encoder": context.encoder(order.base) if order.base is not None else None,
     }
     provenance = _provenance(order)
+    if isinstance(options, TaggingPretrainOptions):
+        tagged = open_tagged(context.store, order.source)
+        return partial(run_entity_tagging, options, replace(tagged, provenance=provenance), **shared)
+    text = replace(open_texts(context.store, order.source, options), provenance=provenance)
     if isinstance(options, DaptOptions):
-        text = open_texts(context.store, order.source, options)
-        return partial(run_dapt, options, replace(text, provenance=provenance), **shared)
-    tagged = open_tagged(context.store, order.source)
-    return partial(run_entity_tagging, options, replace(tagged, provenance=provenance), **shared)
+        return partial(run_dapt, options, text, **shared)
+    tokens = text if order.source.has_tokens else split_into_tokens(text)
+    return partial(run_character_models, options, tokens, **shared)
 
 
 def _provenance(order: Order) -> dict[str, Any]:
@@ -92,14 +97,14 @@ def _require_free(out: Path, order: Order) -> None:
         raise Conflict(f"An encoder {order.name!r} exists by now; pre-train under another name, or remove that one.")
 
 
-def _message(event: PretrainEvent) -> str:
+def _message(event: PretrainEvent, kind: str) -> str:
     if not event.step:
         return event.message
     parts = [f"pass {event.epoch}", f"step {event.step:,} of {event.total:,}"]
     if math.isfinite(event.loss) and event.loss:
         parts.append(f"loss {event.loss:.3f}")
     if event.tokens_per_second:
-        parts.append(f"{event.tokens_per_second:,.0f} subwords a second")
+        parts.append(f"{event.tokens_per_second:,.0f} {MEASURES[kind][2]} a second")
     return " · ".join(parts)
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crossner_core.encoders.names import place_named
 from crossner_core.errors import CheckpointError
 from db import campaign_rows, job_rows, round_rows, run_rows, suggestion_rows
 from db.engine import Session
@@ -207,7 +208,7 @@ def _line(event: RunEvent) -> str:
 def _after(session: Session, job: Claimed) -> int | None:
     """Return the job that still pre-trains the run's encoder, if any: the run begins after it."""
     run = run_rows.get(session, _run_id(job))
-    made_first = job_rows.pretraining_of(session, str(run.recipe["encoder"])) if run is not None else None
+    made_first = job_rows.pretraining_of(session, place_named(str(run.recipe["encoder"]))) if run is not None else None
     return made_first.id if made_first is not None else None
 
 

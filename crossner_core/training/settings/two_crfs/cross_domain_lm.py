@@ -44,7 +44,9 @@ class CrossDomainLmObjective(TwoCrfObjective):
     count alike, where the released code counts the target's tags twice; sentences have no boundary words; rare words
     are words of their own. The paper's language models also read raw text of both domains; here it is the target's
     unlabelled sentences.
-    There: word vectors of 100 dimensions and a CNN over characters, BiLSTMs of 200, batches of 30.
+    There: word vectors of 100 dimensions and a CNN over characters (50), BiLSTMs of 200 (100 each way), batches of 30,
+    dropout 0.5, SGD at 0.015, less each epoch, 100 epochs; without target labels RMSprop at 0.001 and batches of 10.
+    The studies here: the same size and dropout, AdamW at 1e-3, ten epochs, batches of 30 (`baselines`) or 32.
     Source: Jia et al. 2019, "Cross-Domain NER using Cross-Domain Language Modeling", ACL, section 3.
     """
 
