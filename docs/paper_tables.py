@@ -22,11 +22,8 @@ PAPERS = (
 
 Those of `laner_ablation` are not held to IOB2, those of `pdaln_grid` follow the paper's recipe.
 """
-AS_THERE, OWN_SOURCE = "one-rate", "own-source"
-"""Sections of a study whose rows stand for those of the same name.
-
-In the first they were trained as in the papers, in the second with a source checkpoint for each seed.
-"""
+AS_THERE = "one-rate"
+"""Section of a study whose rows were trained as in the papers, and stand for those of the same name."""
 _NOT_RUN = "nothing but time: it has not been run yet"
 _HERE = frozenset(("music", "ai", "politics", "restaurant", "wikigold", *NER_BERT_OTHERS))
 """The corpora that could be measured on."""
@@ -102,9 +99,9 @@ class _Row:
         """Return whether ours was measured on seeds enough for an order: `1–3` are too few on some corpus."""
         return bool(self.ours) and int(str(self.seeds or 0).split("–")[0]) >= _SEEDS
 
-    def stands_first(self) -> bool:
-        """Return whether it stands for other rows of its name."""
-        return self.study is not None and self.study.section in (AS_THERE, OWN_SOURCE)
+    def is_as_there(self) -> bool:
+        """Return whether it was trained as in the papers."""
+        return self.study is not None and self.study.section == AS_THERE
 
     def is_of(self, study: str) -> bool:
         """Return whether it was measured by a study with this id."""
@@ -127,7 +124,7 @@ def _rows(table: Table, studies: Sequence[StoredStudy], alike: str) -> Iterator[
         published = {corpus: float(value) for corpus, value in zip(corpora, values, strict=True)}  # type: ignore[arg-type]
         candidates = _measured(str(system), str(setting), published, studies)
         needs = _Row(str(system), str(setting), published, {}, None, None, _needs(str(system), published))
-        yield max(candidates, key=lambda row: (len(row.ours), row.is_of(alike), row.stands_first()), default=needs)
+        yield max(candidates, key=lambda row: (len(row.ours), row.is_of(alike), row.is_as_there()), default=needs)
 
 
 def _needs(system: str, corpora: Iterable[str]) -> str:
