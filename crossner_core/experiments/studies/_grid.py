@@ -107,14 +107,16 @@ def grid_tables(
         gains = gain_table(title, config, once, scores)
         drawn = [row for row in made if not _is_too_large(config, inputs, row)]
         draw = curves(title, axis, _points(config, drawn, scores)) if axis else bars(title, table)
+        unmeasured = _kept_nothing(config, inputs, once)
         remarks = (
             *overridden(config, every),
             *notes(config),
             *too_large(config, inputs, once),
             *refused(config, inputs, once),
+            *((f"{KEPT_NOTHING} marks rows in which that was so in each training.",) if unmeasured else ()),
         )
         last = more(config, inputs, once)
-        table, gains = (_marked(part, kept_nothing(config, inputs, once)) for part in (table, gains))
+        table, gains = (_marked(part, unmeasured) for part in (table, gains))
         return Made((table, *([gains] if gains.rows else []), *([last] if last else [])), draw, remarks)
 
     return build
@@ -228,7 +230,7 @@ def _refusals(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> dict[
     return refusals
 
 
-def kept_nothing(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> set[str]:
+def _kept_nothing(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> set[str]:
     """Return the labels of rows whose last stage improved on dev in no run: they do not measure it."""
     return {label for label, zero in _refusals(config, inputs, rows).items() if all(zero)}
 
@@ -238,8 +240,7 @@ def refused(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> tuple[s
     refusals = {label: zero for label, zero in _refusals(config, inputs, rows).items() if any(zero)}
     what = "In these trainings no epoch of the last stage was better on dev than what it began with, which was kept:"
     listed = ", ".join(f"{label} ({sum(zero)} of {len(zero)})" for label, zero in refusals.items())
-    mark = f" {KEPT_NOTHING} marks rows in which that was so in each." if any(map(all, refusals.values())) else ""
-    return (f"{what} {listed}.{mark}",) if refusals else ()
+    return (f"{what} {listed}.",) if refusals else ()
 
 
 def _marked(table: Table, labels: set[str]) -> Table:

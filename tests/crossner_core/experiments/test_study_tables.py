@@ -385,6 +385,15 @@ def test_study_says_where_dev_kept_what_the_last_stage_began_with() -> None:
     }
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
     assert made.notes[-1].endswith("what it began with, which was kept: PDALN w/o word MMD (1 of 2).")
+    assert not any("†" in str(row[0]) for table in made.tables for row in table.rows)
+    never = {
+        cell: SimpleNamespace(**{**vars(result), "best_epoch": 0}) if cell in without else result
+        for cell, result in results.items()
+    }
+    marked = chosen.build(config, Inputs(never, Path(), Path()))  # type: ignore[arg-type]
+    assert marked.notes[-2].endswith("(2 of 2).") and marked.notes[-1].startswith("† marks rows")
+    labels = [str(row[0]) for table in marked.tables for row in table.rows if "†" in str(row[0])]
+    assert labels == ["PDALN w/o word MMD †", "PDALN w/o word MMD † − PDALN"]
     later = {
         cell: SimpleNamespace(f1=50.0, best_epoch=None, epochs=1, train_sentences=100, stages=()) for cell in cells
     }
