@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.support.screens import part
+
 
 def _page() -> None:
     import pandas as pd
@@ -35,7 +37,7 @@ def _choose(test: AppTest, *rows: int) -> Any:
 
 @pytest.mark.parametrize("ids", [[4, 3, 2], ["d", "c", "b"]])
 def test_chosen_row_stays_with_what_it_holds(ids: list[Any]) -> None:
-    test = AppTest.from_function(_page)
+    test = part(_page)
     newer = ids[0] * 2
     assert _look(test, ids) is None
     assert _choose(test, 1) == ids[1]
@@ -49,7 +51,7 @@ def test_chosen_row_stays_with_what_it_holds(ids: list[Any]) -> None:
 
 
 def test_chosen_row_is_forgotten_when_the_table_was_not_drawn() -> None:
-    test = AppTest.from_function(_page)
+    test = part(_page)
     _look(test, [2, 1])
     assert _choose(test, 1) == 1
     _look(test, [])

@@ -19,6 +19,7 @@ from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.registry import setting_ids
 from tests.support.paths import ROOT
+from tests.support.screens import part
 from workbench import cli
 from workbench.runs.recipe_names import other_than_default, recipe_name, setting_name, setting_title, without_effect
 
@@ -45,7 +46,7 @@ def _own_page() -> None:
 
 
 def _run(page: Callable[[], None]) -> AppTest:
-    test = AppTest.from_function(page, default_timeout=20).run()
+    test = part(page).run()
     assert not test.exception, test.exception
     return test
 
@@ -194,7 +195,7 @@ def _review_page() -> None:
 
 
 def test_option_inputs_show_titles_and_return_the_stored_choice() -> None:
-    page = AppTest.from_function(_review_page).run()
+    page = part(_review_page).run()
     assert [each.label for each in page.number_input] == ["Reshuffles", "Similarity threshold"]
     (model,) = page.selectbox
     assert model.label == "Checking model" and model.options[0] == "linear classifier (seconds)"

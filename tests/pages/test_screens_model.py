@@ -22,7 +22,7 @@ from pages.components.marked_text import as_text
 from tests.support.builders import Tab, make_campaign, make_gold, make_people, make_sentences
 from tests.support.campaigns import campaign_with_gold, in_music
 from tests.support.rounds import chosen_by_strategies, small
-from tests.support.screens import made_reports, open_screen
+from tests.support.screens import made_reports, open_screen, part
 from tests.support.training_builders import own_sentences
 from tests.support.training_store import own_dataset, person, recipe_here, work
 from workbench.accounts.actors import SYSTEM, Actor
@@ -397,7 +397,7 @@ def test_labelling_screen_follows_a_domain_that_is_taken_over_while_it_is_open(
     people = make_people(store)
     campaign_id = make_campaign(store, people)
     monkeypatch.setattr(shell, "store", lambda: store)
-    test = AppTest.from_function(_annotate, default_timeout=20)
+    test = part(_annotate)
     test.session_state["scene"] = people["ann1"], campaigns.get_campaign(store, people["ann1"], campaign_id)
     test.run()
     assert "band" in _type_names(test)

@@ -11,7 +11,7 @@ from db.engine import Store
 from pages import shell
 from pages.main import SECTIONS
 from tests.support import builders
-from tests.support.screens import PAGES, open_screen
+from tests.support.screens import PAGES, open_screen, part
 from workbench.accounts import accounts, identities, passwords, sign_in, tokens
 from workbench.accounts.actors import Actor
 from workbench.accounts.oidc.arrivals import Arrival
@@ -331,7 +331,7 @@ def test_closed_page_says_for_whom_it_is_and_whom_to_ask(
         shell.header("Overview", "")
         shell.why_closed(actor, "Overview", ("expert", "researcher", "admin"))
 
-    shown = words(AppTest.from_function(page, args=(people["ann1"],)).run())
+    shown = words(part(page, people["ann1"]).run())
     assert "Overview is for experts, researchers and admins; you are signed in as annotator" in shown
     assert "To get another role, ask Adm." in shown
 

@@ -8,11 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from pages.components.palette import PALETTE, EntityColour, entity_colour, mark_colours, palette_css
 from pages.components.span_editor import HERE, MODULES, bundle
 from tests.support.paths import ROOT
+from tests.support.screens import part
 
 
 def node() -> str:
@@ -61,7 +61,7 @@ def face() -> None:
 
 
 def test_editor_face_sends_the_payload_and_the_address_of_its_script() -> None:
-    page = AppTest.from_function(face).run()
+    page = part(face).run()
     assert not page.exception
     (mounted,) = page.get("bidi_component")
     assert '"user":7' in mounted.proto.json.replace(" ", "")

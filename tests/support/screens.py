@@ -23,6 +23,7 @@ from workbench.accounts.actors import Actor
 from workbench.accounts.sign_in import token_hash
 
 PAGES = ROOT / "pages"
+PATIENCE_S = 20.0  # for one run of a page, on a busy machine too
 
 
 def give_session(store: Store, actor: Actor) -> str:
@@ -43,7 +44,7 @@ def open_screen(
     *,
     campaign: int | None = None,
     query: dict[str, str] | None = None,
-    timeout: float = 20.0,
+    timeout: float = PATIENCE_S,
 ) -> AppTest:
     """Run `pages/<screen>.py` as this person (None: a stranger) and return it; `main` draws the frame around Start.
 
@@ -60,6 +61,11 @@ def open_screen(
     for name, value in (query or {}).items():
         test.query_params[name] = value
     return test.run()
+
+
+def part(draw: Callable[..., None], *args: object) -> AppTest:
+    """Return a page of which this function draws the whole, not yet run; it imports what it needs itself."""
+    return AppTest.from_function(draw, default_timeout=PATIENCE_S, args=args)
 
 
 def made_reports(monkeypatch: pytest.MonkeyPatch, *modules: str) -> dict[str, str]:
