@@ -107,12 +107,13 @@ def grid_tables(
         gains = gain_table(title, config, once, scores)
         drawn = [row for row in made if not _is_too_large(config, inputs, row)]
         draw = curves(title, axis, _points(config, drawn, scores)) if axis else bars(title, table)
-        unmeasured = _kept_nothing(config, inputs, once)
+        kept = kept_by_row(config, inputs, once)
+        unmeasured = {label for label, runs in kept.items() if all(runs)}
         remarks = (
             *overridden(config, every),
             *notes(config),
             *too_large(config, inputs, once),
-            *refused(config, inputs, once),
+            *refused(kept),
             *((f"{KEPT_NOTHING} marks rows in which that was so in each training.",) if unmeasured else ()),
         )
         last = more(config, inputs, once)
@@ -220,27 +221,24 @@ def scores_of(
     return scores
 
 
-def _refusals(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> dict[str, list[bool]]:
-    """Return by row whether the last stage of a run never improved on dev, for each run that has epochs."""
-    refusals: dict[str, list[bool]] = {}
+def kept_by_row(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> dict[str, list[bool]]:
+    """Return by row whether each run with epochs kept what its last stage began with, as no epoch was better on dev.
+
+    A row of which all runs are so does not measure that stage.
+    """
+    kept: dict[str, list[bool]] = {}
     for seed, corpus, row in _places(config, rows):
         result = inputs.results.get(cell_of(config, row, corpus, seed))
         if result is not None and result.epochs:
-            refusals.setdefault(row.label, []).append(result.best_epoch == 0)
-    return refusals
+            kept.setdefault(row.label, []).append(result.best_epoch == 0)
+    return kept
 
 
-def _kept_nothing(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> set[str]:
-    """Return the labels of rows whose last stage improved on dev in no run: they do not measure it."""
-    return {label for label, zero in _refusals(config, inputs, rows).items() if all(zero)}
-
-
-def refused(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> tuple[str, ...]:
-    """Return a remark on rows whose last stage never improved on dev, so that its effect is not in their figures."""
-    refusals = {label: zero for label, zero in _refusals(config, inputs, rows).items() if any(zero)}
+def refused(kept: Mapping[str, Sequence[bool]]) -> tuple[str, ...]:
+    """Return a remark on rows some of whose runs kept what the last stage began with; see `kept_by_row`."""
     what = "In these trainings no epoch of the last stage was better on dev than what it began with, which was kept:"
-    listed = ", ".join(f"{label} ({sum(zero)} of {len(zero)})" for label, zero in refusals.items())
-    return (f"{what} {listed}.",) if refusals else ()
+    listed = ", ".join(f"{label} ({sum(runs)} of {len(runs)})" for label, runs in kept.items() if any(runs))
+    return (f"{what} {listed}.",) if listed else ()
 
 
 def _marked(table: Table, labels: set[str]) -> Table:

@@ -21,6 +21,7 @@ from crossner_core.experiments.studies._grid import (
     grid_cells,
     grid_labels,
     joined,
+    kept_by_row,
     refused,
     scores_of,
 )
@@ -110,7 +111,8 @@ def build(config: RecipesConfig, inputs: Inputs) -> Made:
         shown = [group[0], *([best] if best is not group[0] else [])]
         tables.append(f1_table(title, config, shown, on_test))
         tables += [gain_table(title, config, shown, on_test)] if best is not group[0] else []
-    return Made(tuple(tables), bars(TITLE, tables[0], unit="dev F1 (%)"), (*notes, *refused(config, inputs, made)))
+    remarks = (*notes, *refused(kept_by_row(config, inputs, made)))
+    return Made(tuple(tables), bars(TITLE, tables[0], unit="dev F1 (%)"), remarks)
 
 
 def _dev(result: CellResult) -> float | None:
