@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -32,44 +33,33 @@ MaybeText = Annotated[
 ]
 
 
-@takes_options(DaptOptions, "options")
-def dapt(
-    options: DaptOptions,
-    name: EncoderName,
-    corpus: MaybeCorpus = None,
-    level: MaybeLevel = None,
-    percent: Percent = 100.0,
-    domain: MaybeDomain = None,
-    dataset: MaybeDataset = None,
-    campaign: MaybeCampaign = None,
-    text: MaybeText = None,
-    wait: Wait = False,
-) -> int:
-    """Pre-train an encoder on domain text as a masked language model (DAPT)."""
-    return _pretrain_on_text(
-        "dapt", name, options, campaign, wait,
-        corpus=corpus, level=level, percent=percent, domain=domain, dataset=dataset, text=text,
-    )  # fmt: skip
+def _on_text(kind: str, config: type, help: str, leave: Sequence[str] = ()) -> None:
+    """Add a command that pre-trains a kind of encoder on text."""
 
+    @takes_options(config, "options", leave=leave)
+    def command(
+        options: DaptOptions | CharacterModelOptions,
+        name: EncoderName,
+        corpus: MaybeCorpus = None,
+        level: MaybeLevel = None,
+        percent: Percent = 100.0,
+        domain: MaybeDomain = None,
+        dataset: MaybeDataset = None,
+        campaign: MaybeCampaign = None,
+        text: MaybeText = None,
+        wait: Wait = False,
+    ) -> int:
+        from workbench.runs import encoders
 
-@takes_options(CharacterModelOptions, "options", leave=WITHOUT_EFFECT)
-def character_models(
-    options: CharacterModelOptions,
-    name: EncoderName,
-    corpus: MaybeCorpus = None,
-    level: MaybeLevel = None,
-    percent: Percent = 100.0,
-    domain: MaybeDomain = None,
-    dataset: MaybeDataset = None,
-    campaign: MaybeCampaign = None,
-    text: MaybeText = None,
-    wait: Wait = False,
-) -> int:
-    """Train language models over characters in both directions: the encoder of FLAIR embeddings."""
-    return _pretrain_on_text(
-        "character_models", name, options, campaign, wait,
-        corpus=corpus, level=level, percent=percent, domain=domain, dataset=dataset, text=text,
-    )  # fmt: skip
+        campaign_id = common.find_campaign(campaign).id if campaign else None
+        job_id = encoders.start_on_text(
+            common.PLACE.store, common.PLACE.actor, kind=kind, name=name, options=options.to_dict(),
+            corpus=corpus, level=level, percent=percent, domain=domain, dataset=dataset, campaign_id=campaign_id,
+            text=text,
+        )  # fmt: skip
+        return _follow(name, job_id, wait)
+
+    app.command(kind.replace("_", "-"), help=help, cls=OptionsCommand)(command)
 
 
 @takes_options(TaggingPretrainOptions, "options")
@@ -93,9 +83,14 @@ def entity_tagging(
     return _follow(name, job_id, wait)
 
 
-app.command(cls=OptionsCommand)(dapt)
+_on_text("dapt", DaptOptions, "Pre-train an encoder on domain text as a masked language model (DAPT).")
 app.command("entity-tagging", cls=OptionsCommand)(entity_tagging)
-app.command("character-models", cls=OptionsCommand)(character_models)
+_on_text(
+    "character_models",
+    CharacterModelOptions,
+    "Train language models over characters in both directions: the encoder of FLAIR embeddings.",
+    WITHOUT_EFFECT,
+)
 
 
 @app.command("list")
@@ -172,24 +167,6 @@ def _job(name: str) -> int:
     if name not in job_ids:
         raise NotFound(f"There is no unfinished pre-training of {name!r}; there are: {', '.join(job_ids) or 'none'}.")
     return job_ids[name]
-
-
-def _pretrain_on_text(
-    kind: str,
-    name: str,
-    options: DaptOptions | CharacterModelOptions,
-    campaign: str | None,
-    wait: bool,
-    **source: Any,
-) -> int:
-    from workbench.runs import encoders
-
-    campaign_id = common.find_campaign(campaign).id if campaign else None
-    store, actor = common.PLACE.store, common.PLACE.actor
-    job_id = encoders.start_on_text(
-        store, actor, kind=kind, name=name, options=options.to_dict(), campaign_id=campaign_id, **source
-    )
-    return _follow(name, job_id, wait)
 
 
 def _follow(name: str, job_id: int, wait: bool) -> int:
