@@ -114,9 +114,8 @@ class Corpus:
         subset are the run's unlabelled text.
         """
         drawn = [index for index, item in enumerate(self.train) if item.spans or order != "entities"]
-        how = "random" if order == "entities" else order
         count = len(drawn)
-        (places,) = nested_subsets(count, [count if size is None else size], seed, order=how).indices.values()
+        (places,) = nested_subsets(count, [count if size is None else size], seed, order=order).indices.values()
         chosen = [drawn[place] for place in places]
         kept = set(chosen)
         return TrainingData(

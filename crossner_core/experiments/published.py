@@ -246,11 +246,19 @@ FEW_SHOT_STATEMENT = (
 )
 
 
-def dapt_system(label: str) -> str:
-    """Return the published system for an encoder's label: MASKING-LEVEL (span-integrated), else plain BERT."""
+def has_read_domains(encoder: str) -> bool:
+    """Return whether an encoder's name stands for one of each corpus: one for all has not read each one's text."""
+    return "{corpus}" in encoder
+
+
+def dapt_system(label: str, encoder: str) -> str:
+    """Return the published system for an encoder's label: MASKING-LEVEL (span-integrated), else plain BERT.
+
+    Without text of each domain no system is like a pre-trained encoder, and the answer is empty.
+    """
     masking, _, level = label.partition("-")
     if masking in {"token", "span"} and level in {"domain", "entity", "task", "integrated"}:
-        return f"BERT-base + DAPT ({masking}, {level})"
+        return f"BERT-base + DAPT ({masking}, {level})" if has_read_domains(encoder) else ""
     return "BERT-base" if label in {"", "none"} else label
 
 

@@ -161,7 +161,7 @@ class _StudyRun:
             corpora=config.corpora,
             encoders=_encoders(config, self.results),
             machines=tuple(sorted({_machine(result.machine) for result in results})),
-            versions=results[0].versions if results else _versions(),
+            versions=_versions(results),
             made_at=datetime.now(UTC).isoformat(timespec="seconds"),
             cells=tuple(sorted({result.key for result in results} | set(made.played))),
             missing=self.missing,
@@ -176,8 +176,12 @@ def _message(event: CellEvent) -> str:
     return "Stopped; what was trained is saved." if event.stopped else event.error or event.message
 
 
-def _versions() -> dict[str, str]:
-    return {"python": platform.python_version(), "numpy": version("numpy")}
+def _versions(results: Sequence[CellResult]) -> dict[str, str]:
+    """Return the versions of packages that the results were made with, more than one if they differ."""
+    if not results:
+        return {"python": platform.python_version(), "numpy": version("numpy")}
+    names = dict.fromkeys(name for result in results for name in result.versions)
+    return {name: " / ".join(sorted({result.versions.get(name, "none") for result in results})) for name in names}
 
 
 def _encoders(config: StudyConfig, results: Mapping[Cell, CellResult]) -> tuple[dict[str, str], ...]:

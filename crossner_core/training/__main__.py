@@ -51,8 +51,11 @@ def train_recipe(
         int | None, flag("train on only this many sentences; the rest of train is unlabelled text", "N")
     ] = None,
     order: Annotated[
-        Literal["random", "file"],
-        flag("with --size: order in which sentences are taken; file takes the first in the file"),
+        Literal["random", "entities", "file"],
+        flag(
+            "with --size: which sentences to take: random, drawn from all; entities, from those with any (as PDALN "
+            "does); file, the first in the file"
+        ),
     ] = "random",
     unlabelled: Annotated[
         list[Path] | None,

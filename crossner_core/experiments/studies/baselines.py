@@ -67,7 +67,7 @@ def rows(config: BaselinesConfig) -> list[Row]:
         made.append(_of_words(config, CHARACTERS, BOTH, f"{FLAIR}:{config.flair},words={config.words}"))
     for label, encoder in each_encoder(config):
         for body, against in ((WRITER, ()), (CELLS, (joined(CELLS, WORD),))):
-            known = published_f1(dapt_system(label).replace("BERT-base", body), "joint")
+            known = published_f1(dapt_system(label, encoder).replace("BERT-base", body), "joint")
             own = _changes(config, body, {})
             made.append(Row(joined(body, "encoder", label), own, encoder, published=known, against=against))
     return made

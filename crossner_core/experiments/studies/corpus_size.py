@@ -35,7 +35,7 @@ def rows(config: CorpusSizeConfig) -> list[Row]:
     made = []
     for setting in config.settings:
         for masking, percent, label, encoder in sorted(shares, key=lambda share: share[:2]):
-            known = published_f1(_system(masking, percent), setting)
+            known = published_f1(_system(masking, percent, encoder), setting)
             against = (joined(setting, least),) if label != least else ()
             for line in [masking] if percent else maskings:
                 row = Row(
@@ -53,10 +53,10 @@ def _parsed(label: str) -> tuple[str, float]:
     return match["masking"] or "", float(match["percent"])
 
 
-def _system(masking: str, percent: float) -> str:
+def _system(masking: str, percent: float, encoder: str) -> str:
     if percent in (0, 100):
         whole = masking if "-" in masking else f"{masking or 'span'}-integrated"
-        return dapt_system(whole if percent else "")
+        return dapt_system(whole if percent else "", encoder)
     return ""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.cells import Cell
-from crossner_core.experiments.published import DOMAINS, PDALN_SENTENCES, published_f1
+from crossner_core.experiments.published import DOMAINS, PDALN_SENTENCES, has_read_domains, published_f1
 from crossner_core.experiments.studies._grid import Row, average, cell_of, check_labels, difference, overridden
 from crossner_core.experiments.studies.pdaln_ablation import FIVE_SEEDS, NO_TERMS
 from crossner_core.experiments.studies.recipes import AS_IT_IS, changes_of
@@ -386,7 +386,7 @@ def _published(config: DifferencesConfig, claim: Claim) -> float | None:
 
 
 def _is_tested(config: DifferencesConfig, claim: Claim) -> bool:
-    return not claim.own_text or "{corpus}" in config.labelled_encoders[claim.encoder]
+    return not claim.own_text or has_read_domains(config.labelled_encoders[claim.encoder])
 
 
 register(

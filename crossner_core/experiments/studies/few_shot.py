@@ -20,7 +20,8 @@ class FewShotConfig(StudyConfig):
     architectures: tuple[str, ...] = option(("tagger",), "Architectures.")
     order: str = option(
         "file",
-        "Which sentences to take: the first in the file (as in the paper), or drawn with the seed.",
+        "Which sentences to take: the first in the file (as in the paper), or drawn with the seed from all, or from "
+        "those with entities.",
         choices=ORDERS,
     )
 
@@ -36,7 +37,7 @@ def rows(config: FewShotConfig) -> list[Row]:
     ]
     first, made = methods[0][0], []
     for name, setting, architecture, label, encoder in methods:
-        known = published_f1(dapt_system(label), setting) if architecture == "tagger" else {}
+        known = published_f1(dapt_system(label, encoder), setting) if architecture == "tagger" else {}
         for size in config.sizes:
             row = Row(
                 joined(name, f"{size}"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crossner_core.experiments.published import DOMAINS, printed, published_f1
+from crossner_core.experiments.published import DOMAINS, has_read_domains, printed, published_f1
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
 from crossner_core.experiments.study import StudyConfig
 from crossner_core.options.base import option
@@ -48,7 +48,8 @@ def rows(config: LanerConfig) -> list[Row]:
     for label, encoder in each_encoder(config):
         for name, changes, plain, dapt in _VARIANTS:
             # LANER's DAPT is CrossNER's best one.
-            system = {"": plain, "none": plain, "dapt": dapt, "span-integrated": dapt}.get(label, "")
+            with_text = dapt if has_read_domains(encoder) else ""
+            system = {"": plain, "none": plain, "dapt": with_text, "span-integrated": with_text}.get(label, "")
             row = Row(joined(name, label), {"setting": config.setting, **changes}, encoder)
             against = (joined("tagger", label),) if name != "tagger" else ()
             made.append(replace(row, published=published_f1(system, config.setting), against=against))

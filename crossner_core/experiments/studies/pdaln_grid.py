@@ -34,12 +34,12 @@ from crossner_core.training.recipe import Recipe
 TITLE = "PDALN's grid"
 SUPERVISIONS = {"semi-supervised": "pdaln", "unsupervised": "pdaln_unsupervised"}
 _CRF, _TRAINED_ON, _CONTRAST = "CRF", "CRF trained on", "contrast alone"
-_RATES, _PAPER = "the paper's rates", "the paper's recipe"
+_PAPER = "the paper's recipe"
 _WHOLE, _BEST_RUN, _PLAIN = "PDALN (mean)", "PDALN", "BERT + CRF"  # the systems as published
 _CONTRAST_ALONE = {**NO_TERMS, "pdaln_use_contrastive": True}
 # Source: PDALN section 5.3, and eq. 4 for the estimator. The text has no warm-up, and one rate for all layers and
 # stages.
-PAPER_RATES: dict[str, Any] = {
+PAPER_RECIPE: dict[str, Any] = {
     "learning_rate": 5e-5,
     "head_learning_rate": 5e-5,
     "schedule": "linear",
@@ -50,9 +50,11 @@ PAPER_RATES: dict[str, Any] = {
     "pdaln_round_rate": 1.0,
     "transition_rate_scale": 1.0,
 }
-PAPER_RECIPE = {**PAPER_RATES, "pdaln_labels": "once"}
-_LAST_ROUNDS = (
-    "Last rounds: what the last round left, whatever dev says, as in the paper; without rounds the base stage."
+# Where there are labelled target sentences.
+_LABELS = {"pdaln_labels": "once"}
+_LAST_EPOCHS = (
+    "Last epochs: of the last round, or of the base stage where there are no rounds, whatever dev says; the paper "
+    "mentions no choice on dev."
 )
 # Every round stands, so that one training shows what it leaves with and without a choice on dev.
 _STANDS = {"pdaln_keep": "last"}
@@ -89,8 +91,8 @@ class Group:
     candidates: tuple[Row, ...]
     plain: Mapping[int, tuple[Row, ...]]
     """By batch: the CRF on the base stage's sentences, and trained on for as many steps where there are rounds."""
-    papers: tuple[tuple[Row, ...], ...]
-    """The same and PDALN, by the paper's rates, and by its recipe."""
+    papers: tuple[Row, ...]
+    """The same and PDALN, by the paper's recipe."""
 
     def baselines(self, row: Row) -> tuple[Row, ...]:
         """Return what a candidate is compared with: the CRFs of its own batch."""
@@ -115,8 +117,8 @@ def _group(config: PdalnGridConfig, supervision: str, label: str, encoder: str) 
         published = published_f1(system, supervision) if as_in_the_paper(config) else {}
         return Row(joined(name, short, label), whole, encoder, config.target_sentences, config.order, published)
 
-    def plain(name: str, changes: Mapping[str, Any]) -> tuple[Row, ...]:
-        rows = [row(joined(_CRF, name), {**NO_TERMS, **changes}, _PLAIN if name == _PAPER else "")]
+    def plain(name: str, changes: Mapping[str, Any], system: str = "") -> tuple[Row, ...]:
+        rows = [row(joined(_CRF, name), {**NO_TERMS, **changes}, system)]
         if setting == "pdaln":
             trained_on = {**NO_TERMS, "pdaln_rounds": usual.pdaln_rounds, **changes}
             rows.append(row(joined(_TRAINED_ON, name), trained_on))
@@ -131,13 +133,9 @@ def _group(config: PdalnGridConfig, supervision: str, label: str, encoder: str) 
     candidates.append(row(_CONTRAST, {**_CONTRAST_ALONE, "pdaln_batch_size": usual.pdaln_batch_size}))
     used = dict.fromkeys((*config.batches, usual.pdaln_batch_size))
     by_batch = {batch: plain(f"batch {batch}", {"pdaln_batch_size": batch}) for batch in used}
-    # Without target labels the two are one.
-    recipes = {_RATES: PAPER_RATES, _PAPER: PAPER_RECIPE} if setting == "pdaln" else {_PAPER: PAPER_RATES}
-    papers = tuple(
-        (*plain(name, made), row(f"PDALN, {name}", made, _WHOLE if name == _PAPER else ""))
-        for name, made in recipes.items()
-    )
-    return Group(supervision, joined(short, label), tuple(candidates), by_batch, papers)
+    papers = PAPER_RECIPE | (_LABELS if setting == "pdaln" else {})
+    by_papers = (*plain(_PAPER, papers, _PLAIN), row(f"PDALN, {_PAPER}", papers, _WHOLE))
+    return Group(supervision, joined(short, label), tuple(candidates), by_batch, by_papers)
 
 
 def _weighted(usual: Recipe, factor: float) -> dict[str, Any]:
@@ -147,7 +145,7 @@ def _weighted(usual: Recipe, factor: float) -> dict[str, Any]:
 
 def rows(config: PdalnGridConfig) -> list[Row]:
     """Return the rows of all groups."""
-    return [row for group in groups(config) for row in (*_on_dev(group), *chain(*group.papers))]
+    return [row for group in groups(config) for row in (*_on_dev(group), *group.papers)]
 
 
 def _on_dev(group: Group) -> list[Row]:
@@ -175,7 +173,7 @@ def _cells(config: PdalnGridConfig, seeds: Sequence[int], wanted: Sequence[Row])
 def _on_test(config: PdalnGridConfig, group: Group, inputs: Inputs) -> list[Row]:
     """Return the rows that are measured on test: none of the grid while its choice cannot be made."""
     best = chosen_on_dev(config, group, inputs)
-    return [*((*group.baselines(best), best) if best is not None else ()), *chain(*group.papers)]
+    return [*((*group.baselines(best), best) if best is not None else ()), *group.papers]
 
 
 def chosen_on_dev(config: PdalnGridConfig, group: Group, inputs: Inputs) -> Row | None:
@@ -198,11 +196,10 @@ def build(config: PdalnGridConfig, inputs: Inputs) -> Made:
     test = scores_of(config, inputs, on_test, chosen_test)
     measured = any(values for by_corpus in dev.values() for values in by_corpus.values())
     shown = [replace(row, published={}) for row in on_test]
-    tables, as_there = [first] if measured else [], _as_in_the_paper(config, inputs)
-    if not {row.label for row in on_test} <= {row[0] for row in as_there.rows}:
-        chosen = any(chosen_on_dev(config, group, inputs) is not None for group in groups(config))
-        tables.append(f1_table("The choice on test" if chosen else "On test", config, shown, test))
-    tables.append(as_there)
+    tables = [first] if measured else []
+    if any(chosen_on_dev(config, group, inputs) is not None for group in groups(config)):
+        tables.append(f1_table("The choice on test", config, shown, test))
+    tables.append(_as_in_the_paper(config, inputs))
     if (by_stage := stage_table(config, inputs, on_test)) is not None:
         tables.append(by_stage)
     tables.append(_differences(config, inputs, test))
@@ -211,12 +208,12 @@ def build(config: PdalnGridConfig, inputs: Inputs) -> Made:
 
 
 def _as_in_the_paper(config: PdalnGridConfig, inputs: Inputs) -> Table:
-    """Return test F1 of the paper's recipe as its last round left it, beside the published mean and best run."""
+    """Return test F1 of the paper's recipe after its last epoch, beside the published mean and best run."""
     wanted, scores = list[Row](), dict[str, Mapping[str, Mapping[int, float]]]()
     for group in groups(config):
-        *plain, whole = group.papers[-1]
-        wanted += [*plain, whole]
-        scores |= scores_of(config, inputs, [*plain, whole], _last_round)
+        whole = group.papers[-1]
+        wanted += group.papers
+        scores |= scores_of(config, inputs, group.papers, _last_epoch)
         runs = average(scores[whole.label])
         if len(runs) > 1:
             best = max(runs, key=lambda seed: runs[seed])
@@ -225,21 +222,21 @@ def _as_in_the_paper(config: PdalnGridConfig, inputs: Inputs) -> Table:
             wanted.append(row)
             scores[row.label] = {corpus: {best: by_seed[best]} for corpus, by_seed in scores[whole.label].items()}
     table = f1_table("As in the paper", config, wanted, scores)
-    return replace(table, note=f"{table.note} {_LAST_ROUNDS}")
+    return replace(table, note=f"{table.note} {_LAST_EPOCHS}")
 
 
 def _notes(config: PdalnGridConfig, inputs: Inputs) -> list[str]:
     labelled, notes = "semi-supervised" in config.supervision, list[str]()
     rates = (
-        f"By {_RATES if labelled else _PAPER}: batches of 32, one rate of 5e-05 that decays linearly in each stage, "
-        "128 subwords, biased MMD, and as many epochs; its weights are not printed and are ours."
+        f"By {_PAPER}: batches of 32, one rate of 5e-05 that decays linearly in each stage, "
+        "128 subwords and biased MMD. Epochs, rounds and the weights of losses are not printed and are ours."
     )
     if labelled:
         notes.append(
             f"{config.target_sentences} labelled target sentences ({config.order} order). Of each run the stage that "
             f"is best on dev counts: base stage or a round. '{_TRAINED_ON}' trains the CRF in as many rounds, steps "
             "and sentences as PDALN, without its terms and with no entity exchanged. Chosen with seeds "
-            f"{', '.join(map(str, config.choice_seeds))}."
+            f"{', '.join(map(str, config.choice_seeds))}. '{_CONTRAST}' has no rounds."
         )
         rates += (
             f" Everywhere but in {_PAPER} each step also learns the tags of labelled target sentences, half as many "
@@ -273,12 +270,11 @@ def _differences(config: PdalnGridConfig, inputs: Inputs, test: Scores) -> Table
         known = _published(config, group.supervision)
         best = chosen_on_dev(config, group, inputs)
         pairs = [] if best is None else [(best, other) for other in group.baselines(best)]
-        pairs += [(papers, other) for *plain, papers in group.papers for other in plain]
-        firsts = [rows[0] for rows in (*group.papers, *group.plain.values())]
-        measures = {"": test}
-        if group.supervision == "semi-supervised":
-            measures[", last rounds"] = scores_of(config, inputs, list(chain(*pairs)), _last_round)
-        for ending, scores in measures.items():
+        *plain, whole = group.papers
+        pairs += [(whole, other) for other in plain]
+        firsts = [rows[0] for rows in (group.papers, *group.plain.values())]
+        last = scores_of(config, inputs, list(chain(*pairs)), _last_epoch)
+        for ending, scores in (("", test), (", last epochs", last)):
             for better, other in pairs:
                 gains = {c: difference(scores[better.label][c], scores[other.label][c]) for c in config.corpora}
                 printed_one = known if other in firsts else None
@@ -287,14 +283,17 @@ def _differences(config: PdalnGridConfig, inputs: Inputs, test: Scores) -> Table
     note = (
         "Differences of test F1, seed by seed: mean ± sample deviation, and the 95 % interval of the mean (Student's t "
         "over the seeds). In square brackets the published difference of means. A verdict is undecided where the "
-        f"interval holds the value in question. {_LAST_ROUNDS}"
+        f"interval holds the value in question. {_LAST_EPOCHS}"
     )
     columns = ("", "difference", "95 % interval", "above 0", "above the published", "n")
     return Table(f"{TITLE}: differences", columns, tuple(lines), note)
 
 
-def _last_round(result: CellResult) -> float:
-    return result.f1
+def _last_epoch(result: CellResult) -> float | None:
+    """Return the test F1 in percent of a run's last epoch, or of the run if its stages are not reported."""
+    if not result.stages:
+        return result.f1
+    return None if (last := result.stages[-1].last_test) is None else 100 * last
 
 
 def _line(values: Sequence[float], known: float | None) -> tuple[Value, ...]:

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import product
 
 from crossner_core.evaluation.scores import Score
+from crossner_core.experiments.few_shot import ORDERS
 from crossner_core.experiments.plots import bars
 from crossner_core.experiments.published import PDALN_SENTENCES, PRINTED_TYPES, dapt_system, published_types
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, joined, too_large
@@ -110,7 +111,7 @@ class PerCategoryConfig(StudyConfig):
     order: str = option(
         "random",
         "Which sentences to take: drawn with the seed from all, from those with entities, or the first in the file.",
-        choices=("random", "entities", "file"),
+        choices=ORDERS,
     )
 
 
@@ -159,7 +160,7 @@ def _published(row: Row, corpus: str, config: PerCategoryConfig) -> dict[str, fl
         return published_types("PDALN", "pdaln", corpus) if fits else {}
     label = next((name for name, path in config.labelled_encoders.items() if path == row.encoder), "")
     fits = row.changes["architecture"] == "tagger" and not config.size
-    return published_types(dapt_system(label), row.changes["setting"], corpus) if fits else {}
+    return published_types(dapt_system(label, row.encoder), row.changes["setting"], corpus) if fits else {}
 
 
 def _lying(by_corpus: Mapping[str, Sequence[TypeRow]]) -> Table:

@@ -34,7 +34,7 @@ def rows(config: TransferConfig) -> list[Row]:
         for label, encoder in encoders:
             same_encoder = (joined(least, label),) if setting != least else ()
             first_encoder = (joined(setting, encoders[0][0]),) if label != encoders[0][0] else ()
-            known = published_f1(dapt_system(label), setting)
+            known = published_f1(dapt_system(label, encoder), setting)
             against = (*same_encoder, *first_encoder)
             made.append(Row(joined(setting, label), {"setting": setting}, encoder, published=known, against=against))
     return made

@@ -98,8 +98,12 @@ def test_flair_has_a_row_where_its_character_models_are() -> None:
 
 
 def test_baselines_on_a_pretrained_encoder_have_the_figure_of_its_way() -> None:
-    config = BaselinesConfig(corpora=("music",), encoders=("none=minilm", "span-integrated=/x", "token-domain=/y"))
+    config = BaselinesConfig(
+        corpora=("music",), encoders=("none=minilm", "span-integrated=/{corpus}/x", "token-domain=/{corpus}/y")
+    )
     made = {row.label: row.published.get("music") for row in rows(config)[-6:]}
+    one_for_all = BaselinesConfig(corpora=("music",), encoders=("span-integrated=/x",))
+    assert not any(row.published for row in rows(one_for_all) if row.encoder == "/x")
     for body, figures in (("BARTNER", (65.35, None, None)), ("Multi-cell LSTM", (70.52, 74.19, None))):
         for way, figure in zip(("none", "span-integrated", "token-domain"), figures, strict=True):
             assert made[f"{body}, encoder, {way}"] == figure

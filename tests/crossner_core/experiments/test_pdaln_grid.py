@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +17,7 @@ from crossner_core.experiments.corpora import read_corpus
 from crossner_core.experiments.published import PDALN_SENTENCES
 from crossner_core.experiments.results import list_studies
 from crossner_core.experiments.studies import pdaln_grid
-from crossner_core.experiments.studies.pdaln_grid import PAPER_RATES, PdalnGridConfig
+from crossner_core.experiments.studies.pdaln_grid import PAPER_RECIPE, PdalnGridConfig
 from crossner_core.experiments.study import Inputs, study
 from crossner_core.experiments.tables import Measured, interval_of, summary, verdict
 from crossner_core.training.events import StageScore
@@ -81,8 +80,7 @@ def test_grid_control_takes_as_many_steps_as_pdaln(tmp_path: Path) -> None:
     base, trained_on = (row.label for row in semi.baselines(best))
     assert stages(trained_on) == stages(best.label) and len(stages(best.label)) == 3
     assert stages(base) == stages(best.label)[:1]
-    rates, recipe = ([row.label for row in rows] for rows in semi.papers)
-    assert stages(rates[1]) == stages(rates[2]) == stages(best.label)
+    recipe = [row.label for row in semi.papers]
     # By the paper's recipe the labelled sentences are among those of the base stage.
     (sentences, *base_stage), *rounds = stages(best.label)
     assert stages(recipe[1]) == stages(recipe[2]) == [(sentences + 8, *base_stage), *rounds]
@@ -107,11 +105,11 @@ def test_grid_chooses_on_dev_and_measures_its_choice_on_test() -> None:
     best = next(cell for cell in results if cell.recipe.pdaln_estimator == "biased" and cell.recipe.pdaln_rounds)
     results[best] = _result(0.55, 0.62)
     following = chosen.follow(config, Inputs(results, Path(), Path()))
-    # The choice, its CRF and the CRF trained on; by the paper's rates and by its recipe, three each; with both seeds.
-    assert len(following) == 2 * 9 and best in following
-    paper = [cell.recipe for cell in following if cell.recipe.learning_rate == PAPER_RATES["learning_rate"]]
-    assert len(paper) == 12 and {recipe.max_length for recipe in paper} == {128}
-    assert [recipe.pdaln_labels for recipe in paper[:6]] == ["drawn"] * 3 + ["once"] * 3
+    # The choice, its CRF and the CRF trained on; the same by the paper's recipe; with both seeds.
+    assert len(following) == 2 * 6 and best in following
+    paper = [cell.recipe for cell in following if cell.recipe.learning_rate == PAPER_RECIPE["learning_rate"]]
+    assert len(paper) == 6 and {recipe.max_length for recipe in paper} == {128}
+    assert {recipe.pdaln_labels for recipe in paper} == {"once"}
     for cell in following:
         if cell not in results:
             results[cell] = _result(0.5, 0.6 + 0.001 * cell.recipe.seed)
@@ -134,15 +132,35 @@ def test_grid_chooses_on_dev_and_measures_its_choice_on_test() -> None:
     assert first[0] == f"{best_label(config)} − CRF, batch 8" and first[3] == "undecided" and first[5] == 2
     assert first[1].published == pytest.approx(4.03) and str(first[1]).startswith("+2.90")  # type: ignore[union-attr]
     printed = {str(row[0]): row[1].published for row in gains.rows}  # type: ignore[union-attr]
-    for name, last in product(("the paper's rates", "the paper's recipe"), ("", ", last rounds")):
-        assert printed[f"PDALN, {name} − CRF, {name}{last}"] == pytest.approx(4.03)
-        assert printed[f"PDALN, {name} − CRF trained on, {name}{last}"] is None
+    for ending in ("", ", last epochs"):
+        assert printed[f"PDALN, the paper's recipe − CRF, the paper's recipe{ending}"] == pytest.approx(4.03)
+        assert printed[f"PDALN, the paper's recipe − CRF trained on, the paper's recipe{ending}"] is None
     # Each run's last round is 20 points below its first, so that the same differences come out.
     ahead = f"{best_label(config)} − CRF trained on"
     assert [str(row[1])[:5] for row in gains.rows if str(row[0]).startswith(ahead)] == ["+2.90", "+2.90"]
     other = chosen.build(replace(config, target_sentences=50), Inputs({}, Path(), Path()))
     assert all(row[1].published is None for row in other.tables[-1].rows)  # type: ignore[union-attr]
     assert any("Nothing is chosen" in note for note in other.notes)
+
+
+def test_last_epochs_are_those_of_the_base_stage_where_there_are_no_rounds() -> None:
+    grid, config = study("pdaln_grid"), replace(CONFIG, supervision=("unsupervised",))
+    assert grid.follow is not None
+    base = StageScore("base", 1, 0.5, 0.6, 0.4, 0.55)
+    result = SimpleNamespace(f1=60.0, stages=(base,), dev=None, best_epoch=1, epochs=2)
+    results: dict[Cell, Any] = dict.fromkeys(grid.cells(config), result)
+    results |= dict.fromkeys(grid.follow(config, Inputs(results, Path(), Path())), result)
+    crf = next(cell for cell in results if cell.recipe.max_length == 128 and not cell.recipe.pdaln_use_contrastive)
+    lower = replace(base, last_test=0.5)
+    results |= {replace(crf, recipe=replace(crf.recipe, seed=seed)): SimpleNamespace(
+        f1=60.0, stages=(lower,), dev=None, best_epoch=1, epochs=2
+    ) for seed in (1, 2)}  # fmt: skip
+    tables = {table.title: table for table in grid.build(config, Inputs(results, Path(), Path())).tables}
+    means = [str(row[1])[:4] for row in tables["As in the paper"].rows]
+    assert means == ["50.0", "55.0", "55.0"]
+    pair = "PDALN, the paper's recipe, unsupervised − CRF, the paper's recipe, unsupervised"
+    gains = {row[0]: str(row[1])[:5] for row in tables["PDALN's grid: differences"].rows}
+    assert (gains[pair], gains[f"{pair}, last epochs"]) == ("+0.00", "+5.00")
 
 
 def best_label(config: PdalnGridConfig) -> str:
@@ -189,17 +207,16 @@ def test_grid_runs_from_the_command_with_a_tiny_encoder(tmp_path: Path, capsys: 
     again = CellResult.from_dict(json.loads(json.dumps(kept[0].to_dict())))
     assert again == kept[0] and again.stages
     gains = result.tables[-1]
-    assert len(gains.rows) == 2 * (2 + 2 * 2) and all(row[-1] == 2 for row in gains.rows)
-    # 2 CRFs and 3 candidates with one seed; the second seed's CRFs and choice; the paper's two sets of three with both.
-    assert len(kept) == 5 + 3 + 2 * 6
+    assert len(gains.rows) == 2 * (2 + 2) and all(row[-1] == 2 for row in gains.rows)
+    # 2 CRFs and 3 candidates with one seed; the second seed's CRFs and choice; the paper's three with both.
+    assert len(kept) == 5 + 3 + 2 * 3
     for cell in kept:
-        if cell.recipe["learning_rate"] != PAPER_RATES["learning_rate"]:  # all that the choice on dev needs
+        if cell.recipe["learning_rate"] != PAPER_RECIPE["learning_rate"]:  # all that the choice on dev needs
             (tmp_path / "out" / "cells" / f"{cell.key}.json").unlink()
     assert command.main([*words, "--tables"]) == 1 and "not trained yet" in capsys.readouterr().err
     (result,) = list_studies(tmp_path / "out")
-    assert result.missing and result.tables[0].title == "On test"
-    rows = result.tables[0].rows
-    assert {str(row[0]).partition(", ")[2] for row in rows} == {"the paper's rates", "the paper's recipe"}
+    assert result.missing and result.tables[0].title == "As in the paper"
+    assert all("the paper's recipe" in str(row[0]) for row in result.tables[0].rows)
     assert any("Nothing is chosen" in note for note in result.notes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from torch import Tensor
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.schema import Span, check_spans
+from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.mmd import FIXED, MEDIANS, squared_mmd
+from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.pdaln.companions import (
     MOST,
     candidates,
@@ -20,9 +23,7 @@ from crossner_core.training.settings.pdaln.companions import (
     from_wordnet,
     in_case_of,
     neighbours,
-    pick_wordnet,
     whole_words,
-    wordnet,
 )
 from crossner_core.training.settings.pdaln.material import (
     distorted,
@@ -33,7 +34,8 @@ from crossner_core.training.settings.pdaln.material import (
     without_stretch,
 )
 from crossner_core.training.settings.pdaln.objective import contrastive_loss
-from crossner_core.training.settings.pdaln.wordnet import read_wordnet
+from crossner_core.training.settings.pdaln.wordnet import pick_wordnet, read_wordnet, wordnet
+from crossner_core.training.settings.registry import setting
 from tests.support.training_builders import labelled, own_sentences, tiny_encoder
 
 SONG = labelled(["Ada", "Brook", "sang", "in", "New", "Haven", "."], [(0, 2, "person"), (4, 6, "location")], "a")
@@ -268,6 +270,23 @@ def test_synonyms_wordnet_is_read_from_the_files_of_debians_package(
     monkeypatch.setattr("importlib.import_module", _no_nltk)
     chosen = pick_wordnet("auto")
     assert chosen is not None and from_wordnet(["Sang"], chosen) == {"Sang": ("Chant", "Sing")}
+
+
+@pytest.mark.parametrize("name", ["pdaln", "pdaln_unsupervised"])
+def test_synonyms_of_a_run_are_named_in_its_notes(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.import_module", _no_nltk)
+
+    def noted(folder: Path, **changes: Any) -> list[str]:
+        monkeypatch.setenv("WNSEARCHDIR", str(folder))
+        data = TrainingData(train=(SONG,), types=("person", "location"), dev=(SONG,), sources=(SourceCorpus((SONG,)),))
+        recipe = Recipe.from_dict({"setting": name, **changes})
+        return [note for note in setting(name).plan(recipe, data)[0].notes if "Synonyms" in note]
+
+    assert noted(tmp_path) == ["Synonyms of distorted sentences: the encoder's embeddings."]
+    small_wordnet(tmp_path)
+    assert noted(tmp_path) == ["Synonyms of distorted sentences: WordNet."]
+    assert noted(tmp_path, pdaln_synonyms="encoder") == ["Synonyms of distorted sentences: the encoder's embeddings."]
+    assert noted(tmp_path, pdaln_use_contrastive=False) == []
 
 
 def _no_nltk(name: str) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,39 +13,16 @@ from torch.nn import functional
 
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.windows import Batch, Window
-from crossner_core.errors import InvalidConfig
 from crossner_core.models.base import TokenTagger
 from crossner_core.schema import LabelledSentence
 from crossner_core.training.batches import tag_indices
 from crossner_core.training.recipe import Recipe
-from crossner_core.training.settings.pdaln.material import Material, Synonyms, distorted
-from crossner_core.training.settings.pdaln.wordnet import DEBIAN_FOLDER, Lexicon, read_wordnet
+from crossner_core.training.settings.pdaln.material import Material, Synonyms, distorted, distorts
+from crossner_core.training.settings.pdaln.wordnet import Lexicon, pick_wordnet
 
 # Maximum number of synonyms per word.
 MOST = 5
 _CHUNK = 512
-
-
-def wordnet() -> Lexicon | None:
-    """Return WordNet: NLTK's, else Debian's package `wordnet-base`; None if neither is installed."""
-    try:
-        corpus = importlib.import_module("nltk.corpus").wordnet
-        corpus.ensure_loaded()
-    except (ImportError, LookupError):
-        return read_wordnet(Path(os.environ.get("WNSEARCHDIR") or DEBIAN_FOLDER))
-    return lambda word: {lemma for synset in corpus.synsets(word) for lemma in synset.lemma_names()}
-
-
-def pick_wordnet(wanted: str) -> Lexicon | None:
-    """Return WordNet for auto or wordnet, None for the encoder; raise InvalidConfig if required but missing."""
-    lexicon = wordnet() if wanted != "encoder" else None
-    if wanted == "wordnet" and lexicon is None:
-        raise InvalidConfig(
-            "pdaln_synonyms is 'wordnet', but WordNet is not installed here: install Debian's package wordnet-base, or "
-            f"nltk and its corpus 'wordnet'; or set WNSEARCHDIR to WordNet's folder if that is not {DEBIAN_FOLDER}; "
-            "or choose auto or encoder."
-        )
-    return lexicon
 
 
 def candidates(words: Iterable[str]) -> list[str]:
@@ -157,7 +131,7 @@ class Companions:
         self.target = encoder.windows([item.sentence for item in labelled])
         self.target_tags = tag_indices(labelled, self.tags)
         self.bare = encoder.windows(material.unlabelled)
-        self.distorts = recipe.pdaln_use_contrastive or recipe.pdaln_label_distorted
+        self.distorts = distorts(recipe)
         everything = material.train + material.target if self.distorts else ()
         self.words = candidates(word for item in everything for word in item.sentence.words)
         lexicon = pick_wordnet(recipe.pdaln_synonyms) if self.distorts else None

@@ -41,6 +41,11 @@ class Material:
         return bool(self.target)
 
 
+def distorts(recipe: Recipe) -> bool:
+    """Return whether sentences have distorted copies, of which words are replaced by synonyms."""
+    return recipe.pdaln_use_contrastive or recipe.pdaln_label_distorted
+
+
 def whole_source(data: TrainingData) -> tuple[LabelledSentence, ...]:
     """Return all source sentences that have words."""
     return tuple(item for item in data.source_train if item.sentence.tokens)

@@ -12,10 +12,12 @@ from crossner_core.training.settings.direct import target_stage
 from crossner_core.training.settings.pdaln.material import (
     Material,
     adaptive_data,
+    distorts,
     source_sample,
     unchanged_data,
     whole_source,
 )
+from crossner_core.training.settings.pdaln.wordnet import pick_wordnet
 from crossner_core.training.settings.registry import register_setting
 from crossner_core.training.stage import MakeObjective, Objective, Stage
 
@@ -123,10 +125,18 @@ def _stages(
         dev_every=recipe.pdaln_dev_every or usual.dev_every,
         reported=True,
         objective=_objective(recipe, material),
-        notes=tuple(notes),
+        notes=(*notes, *_synonyms(recipe)),
     )
     count = recipe.pdaln_rounds if _has_rounds(recipe) else 0
     return (base, *(_round(recipe, base, replace(material, train=items, round=number + 1)) for number in range(count)))
+
+
+def _synonyms(recipe: Recipe) -> list[str]:
+    """Return a note on where synonyms come from: with `auto` that depends on the machine."""
+    if not distorts(recipe):
+        return []
+    where = "the encoder's embeddings" if pick_wordnet(recipe.pdaln_synonyms) is None else "WordNet"
+    return [f"Synonyms of distorted sentences: {where}."]
 
 
 def _has_rounds(recipe: Recipe) -> bool:

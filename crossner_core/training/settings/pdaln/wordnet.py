@@ -1,16 +1,40 @@
-"""WordNet from its own files, as Debian's package `wordnet-base` installs them; no torch."""
+"""WordNet: NLTK's, or from its own files, as Debian's package `wordnet-base` installs them; no torch."""
 
 from __future__ import annotations
 
+import importlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 
-from crossner_core.errors import BadInput
+from crossner_core.errors import BadInput, InvalidConfig
 
 DEBIAN_FOLDER = Path("/usr/share/wordnet")
 Lexicon = Callable[[str], set[str]]
 """From a word to all words of its synsets, itself included; several words are joined by underscores."""
 _PARTS = ("noun", "verb", "adj", "adv")
+
+
+def wordnet() -> Lexicon | None:
+    """Return WordNet: NLTK's, else Debian's package `wordnet-base`; None if neither is installed."""
+    try:
+        corpus = importlib.import_module("nltk.corpus").wordnet
+        corpus.ensure_loaded()
+    except (ImportError, LookupError):
+        return read_wordnet(Path(os.environ.get("WNSEARCHDIR") or DEBIAN_FOLDER))
+    return lambda word: {lemma for synset in corpus.synsets(word) for lemma in synset.lemma_names()}
+
+
+def pick_wordnet(wanted: str) -> Lexicon | None:
+    """Return WordNet for auto or wordnet, None for the encoder; raise InvalidConfig if required but missing."""
+    lexicon = wordnet() if wanted != "encoder" else None
+    if wanted == "wordnet" and lexicon is None:
+        raise InvalidConfig(
+            "pdaln_synonyms is 'wordnet', but WordNet is not installed here: install Debian's package wordnet-base, or "
+            f"nltk and its corpus 'wordnet'; or set WNSEARCHDIR to WordNet's folder if that is not {DEBIAN_FOLDER}; "
+            "or choose auto or encoder."
+        )
+    return lexicon
 
 
 def read_wordnet(folder: Path) -> Lexicon | None:
