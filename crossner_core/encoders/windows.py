@@ -40,6 +40,11 @@ class Sizes:
         """Whether all tags are known."""
         return torch.equal(self.lengths, self.known)
 
+    def at(self, rows: Tensor, length: int) -> Sizes:
+        """Return those of some windows, padded to `length` subwords; `rows` are numbers or a mask (B,), on the CPU."""
+        subwords = self.subwords[rows]
+        return Sizes(self.lengths[rows], self.known[rows], subwords, bool((subwords < length).any()))
+
 
 @dataclass(slots=True)
 class Batch:

@@ -73,12 +73,18 @@ def tag_mmd(
 
     `first` (B, W, H) and `second` (B′, W′, H) are the vectors of tokens with the tags `first_tags` (B, W) and
     `second_tags` (B′, W′); there are K `weights`, a tag each. Tags without tokens in either add nothing; of a tag's
-    tokens the first MOST_TOKENS count, which are of the shortest sentences where a batch is sorted. Source: La-DTL
-    (Wang et al. 2018), section 3; PDALN eq. 6.
+    tokens the first MOST_TOKENS count, which are of the shortest sentences where a batch is sorted. The host waits for
+    a GPU once a batch, to see its tags. Source: La-DTL (Wang et al. 2018), section 3; PDALN eq. 6.
     """
     total = first.new_zeros((), dtype=torch.float32)
-    common = set(first_tags.unique().tolist()) & set(second_tags.unique().tolist()) - {IGNORED}
+    sides = [_flat(first, first_tags), _flat(second, second_tags)]
+    common = set.intersection(*(set(tags.tolist()) for _, tags in sides)) - {IGNORED}
     for tag in sorted(common):
-        left, right = first[first_tags == tag][:MOST_TOKENS], second[second_tags == tag][:MOST_TOKENS]
+        left, right = (vectors[(tags == tag).nonzero()[:MOST_TOKENS, 0]] for vectors, tags in sides)
         total = total + weights[tag] * squared_mmd(left, right, estimator=estimator, bandwidths=bandwidths)
     return total
+
+
+def _flat(vectors: Tensor, tags: Tensor) -> tuple[Tensor, Tensor]:
+    """Return tokens' vectors (N, H), and their tags (N,) on the CPU."""
+    return vectors.flatten(0, 1), tags.flatten().cpu()

@@ -10,9 +10,10 @@ from crossner_core.models.registry import architecture_ids
 from crossner_core.models.tagger import Tagger
 from crossner_core.training.data import TrainingData
 from crossner_core.training.settings.direct import target_stage
+from crossner_core.training.settings.registry import setting
 from crossner_core.training.tagging import begin_stage
 from tests.crossner_core.devices.claimed_device import claimed_gpu
-from tests.crossner_core.devices.runs import recipe_of
+from tests.crossner_core.devices.runs import recipe_of, small_data
 from tests.support.training_builders import BODIES, TYPES, encoder_for, own_sentences
 
 READING = {"engine.py:_read tolist": 1}
@@ -57,6 +58,54 @@ def waits_of(*, padded: bool = False, **changes: object) -> Counter[str]:
         waits = gpu.waits
     assert all(count % STEPS == 0 for count in waits.values())
     return Counter({place: count // STEPS for place, count in waits.items()})
+
+
+def waits_of_stages(name: str, **changes: object) -> list[Counter[str]]:
+    """Return, by stage of a setting, the waits of a step after the first besides those that padding makes."""
+    recipe, waits = recipe_of(setting=name, **changes), list[Counter[str]]()
+    encoder = encoder_for(recipe)
+    with claimed_gpu() as gpu:
+        encoder.model.to("cuda")
+        former = None
+        for stage in setting(name).plan(recipe, small_data()):
+            run = begin_stage(recipe, stage, encoder, former)
+            run.learn(0, 0)
+            gpu.waits.clear()
+            run.learn(0, 0)
+            waits.append(Counter({place: count for place, count in gpu.waits.items() if place not in PADDING}))
+            former = run.model
+    return waits
+
+
+_TAGS = {"mmd.py:_flat to": 2}  # which tags two batches have
+OF_SETTINGS: dict[str, dict[str, int]] = {
+    "direct": {},
+    "pretrain_finetune": {},
+    "joint": {},
+    "pdaln": _TAGS,
+    "pdaln_unsupervised": {},
+    "self_training": {},
+    "transfer_self_training": {},
+    "la_dtl": _TAGS,
+    "datnet": {},
+}
+
+
+@pytest.mark.parametrize("name", OF_SETTINGS)
+def test_step_of_a_setting_waits_where_its_loss_must(name: str) -> None:
+    assert all(waits == READING | OF_SETTINGS[name] for waits in waits_of_stages(name, architecture="crf"))
+
+
+@pytest.mark.parametrize("student", ["mean_teacher", "vat"])
+def test_step_of_a_round_waits_no_more_with_another_student(student: str) -> None:
+    waits = waits_of_stages("pdaln", architecture="crf", pdaln_student=student, pdaln_distil_tokens="entities")
+    assert waits == [READING | _TAGS] * 2
+
+
+@pytest.mark.parametrize(("name", "batches"), [("cross_domain_lm", 5), ("cross_domain_lm_unsupervised", 3)])
+def test_step_of_a_language_model_waits_for_its_packed_batches_alone(name: str, batches: int) -> None:
+    (waits,) = waits_of_stages(name, architecture="bilstm_crf", encoder="words:own", lstm_layers=1)
+    assert waits == READING | {_PACKED: batches}
 
 
 @pytest.mark.parametrize("architecture", architecture_ids())

@@ -38,7 +38,7 @@ def contrastive_loss(first: Tensor, second: Tensor, temperature: float) -> Tenso
     all_of_them = torch.cat([functional.normalize(second, dim=-1), one])  # (2N, Z): copies, then the sentences
     scores = one @ all_of_them.T / temperature  # (N, 2N)
     itself = torch.arange(count, device=scores.device)
-    scores = scores.masked_fill(functional.one_hot(itself + count, 2 * count).bool(), float("-inf"))
+    scores = scores.masked_fill(torch.eye(count, 2 * count, device=scores.device).bool().roll(count, 1), float("-inf"))
     return functional.cross_entropy(scores, itself)
 
 
@@ -77,7 +77,7 @@ def _divergence(model: TokenTagger, batch: Batch, size: float, rng: np.random.Ge
     plain = batch.bare()
     with torch.no_grad():
         table = model.encoder.get_input_embeddings().weight
-        length = table[plain.input_ids].norm(dim=-1)[plain.attention_mask.bool()].mean()
+        length = (table[plain.input_ids].norm(dim=-1) * plain.attention_mask).sum() / plain.attention_mask.sum()
         clean = model.tag_log_probabilities(plain)  # (B, W, K)
     shape = (*plain.input_ids.shape, table.shape[-1])  # (B, L, H)
     first = torch.from_numpy(rng.standard_normal(shape, dtype=np.float32)).to(table.device)
@@ -91,7 +91,7 @@ def _divergence(model: TokenTagger, batch: Batch, size: float, rng: np.random.Ge
 
 
 def kl_divergence(clean: Tensor, moved: Tensor, mask: Tensor) -> Tensor:
-    return (clean.exp() * (clean - moved)).sum(-1)[mask].sum()
+    return (clean.exp() * (clean - moved)).sum(-1).where(mask, 0.0).sum()
 
 
 # Combined with the seed: random stream for a step's companions and distortions.
@@ -205,7 +205,7 @@ class PdalnObjective:
         """
         if self.teacher is None:
             return adversarial_loss(model, batches, self.recipe.pdaln_noise, rng)
-        total, count = torch.zeros((), device=batches[0].mask.device), 0
+        total = count = torch.zeros((), device=batches[0].mask.device)
         for batch in batches:
             with torch.no_grad():
                 soft = self.teacher.tag_log_probabilities(batch.bare()).exp()  # (B, W, K)
@@ -213,8 +213,8 @@ class PdalnObjective:
             counted = batch.mask
             if self.recipe.pdaln_distil_tokens == "entities":
                 counted = counted & entity_tokens(batch, soft, model.tags.index("O"))
-            total, count = total + losses[counted].sum(), count + int(counted.sum())
-        return total / max(count, 1)
+            total, count = total + losses.where(counted, 0.0).sum(), count + counted.sum()
+        return total / count.clamp(min=1)
 
 
 def sentence_vectors(batch: Batch) -> Tensor:

@@ -126,9 +126,11 @@ class CrossDomainLmObjective(TwoCrfObjective):
         states = model.dropout(self._states(model, batch, domain, WORDS_AHEAD))
         forward, backward = states.chunk(2, -1)  # (B, W, H) each
         words = self.words.of(batch)  # (B, W)
-        pairs = batch.mask[:, 1:]  # (B, W - 1) True where a token has one before it
-        ahead = self.output(forward[:, :-1][pairs], words[:, 1:][pairs], drawn)
-        behind = self.output(backward[:, 1:][pairs], words[:, :-1][pairs], drawn)
+        later = torch.arange(1, words.shape[1])
+        pairs = (later < batch.sizes.lengths.unsqueeze(1)).flatten()  # (B · (W − 1),) tokens that have one before them
+        places = pairs.nonzero().squeeze(1).to(words.device)
+        ahead = self.output(forward[:, :-1].flatten(0, 1)[places], words[:, 1:].flatten()[places], drawn)
+        behind = self.output(backward[:, 1:].flatten(0, 1)[places], words[:, :-1].flatten()[places], drawn)
         return (ahead.sum() + behind.sum()) / 2
 
 

@@ -101,10 +101,9 @@ class DatnetObjective(TwoCrfObjective):
         with inputs_kept(model) as inputs:
             plain = super().loss(model, batch, sentences, step)
         (gradient,) = torch.autograd.grad(plain, inputs[0], retain_graph=True)  # (B, L, H)
-        spread = inputs[0].detach()[batch.attention_mask.bool()].std()
-        noise = self.recipe.datnet_epsilon * spread * unit_noise(gradient, batch)
+        noise = self.recipe.datnet_epsilon * _spread(inputs[0], batch.attention_mask) * unit_noise(gradient, batch)
         with input_noise(model, noise):
-            return plain + super().loss(model, replace(batch, hidden=None), sentences, step)
+            return plain + super().loss(model, replace(batch, hidden=None).with_host(batch.host), sentences, step)
 
     def read(self, model: Crf, batch: Batch, *, is_source: bool) -> Tensor:
         """Return what the CRF of a domain reads, (B, W, R), the shared part first."""
@@ -124,6 +123,14 @@ class DatnetObjective(TwoCrfObjective):
         rows = [domain is source for domain in domains for _ in range(len(domain.read))]
         is_source = torch.tensor(rows, device=mask.device)  # (B,)
         return resource_loss(logits, is_source, self.recipe.datnet_alpha, self.recipe.datnet_gamma)
+
+
+def _spread(inputs: Tensor, mask: Tensor) -> Tensor:
+    """Return the standard deviation of inputs (B, L, H) where the mask (B, L) is 1, a scalar without gradient."""
+    shown, values = mask.unsqueeze(-1), inputs.detach()
+    count = mask.sum() * inputs.shape[-1]
+    mean = (values * shown).sum() / count
+    return (((values - mean).square() * shown).sum() / (count - 1)).sqrt()
 
 
 def _as_wide(values: Tensor, width: int) -> Tensor:

@@ -62,8 +62,9 @@ class TwoCrfObjective:
     def loss(self, model: TokenTagger, batch: Batch, sentences: Sequence[int], step: int) -> Tensor:
         """Return the loss of a batch, a scalar."""
         assert isinstance(model, Crf)
-        batch = replace(batch, hidden=model.hidden(batch))  # one pass of the encoder for both domains
-        ours = torch.tensor([sentence < self.targets for sentence in sentences], device=batch.mask.device)  # (B,)
+        # One pass of the encoder for both domains.
+        batch = replace(batch, hidden=model.hidden(batch)).with_host(batch.sizes)
+        ours = torch.tensor([sentence < self.targets for sentence in sentences])  # (B,), on the CPU
         source, target = self._domain(model, batch, ~ours, is_source=True), self._domain(model, batch, ours)
         total = torch.zeros((), device=batch.mask.device)
         own = (model.head, model.tag_pairs())
@@ -92,8 +93,8 @@ class TwoCrfObjective:
         """Do nothing."""
 
     def _domain(self, model: Crf, batch: Batch, rows: Tensor, *, is_source: bool = False) -> Domain | None:
-        """Return the windows of a domain, rows (B,) of the batch; None if it has none."""
-        if not bool(rows.any()):
+        """Return the windows of a domain, rows (B,) of the batch, on the CPU; None if it has none."""
+        if not rows.any():
             return None
         part = rows_of(batch, rows)
         return Domain(part, self.read(model, part, is_source=is_source))
@@ -102,22 +103,21 @@ class TwoCrfObjective:
 def rows_of(batch: Batch, rows: Tensor) -> Batch:
     """Return the windows of a batch at these rows (B,), True where they stay, with the vectors it has of them.
 
-    They are as wide as their longest; the vectors keep their padding.
+    They are as wide as their longest; the vectors keep their padding. With rows on the CPU no GPU is waited for.
     """
-    part = replace(
-        batch,
-        input_ids=batch.input_ids[rows],
-        attention_mask=batch.attention_mask[rows],
-        positions=batch.positions[rows],
-        mask=batch.mask[rows],
-        tags=batch.tags[rows],
-        foreign=None if batch.foreign is None else batch.foreign[rows],
-        hidden=None if batch.hidden is None else batch.hidden[rows],
-    )
-    sizes = part.sizes
+    sizes = batch.sizes.at(rows, batch.attention_mask.shape[1])
     width = int(sizes.lengths.max())
-    shown = {name: getattr(part, name)[:, :width] for name in ("positions", "mask", "tags")}
-    return replace(part, **shown).with_host(sizes)
+    places = rows.nonzero().squeeze(1).to(batch.mask.device)  # (B',)
+    return replace(
+        batch,
+        input_ids=batch.input_ids[places],
+        attention_mask=batch.attention_mask[places],
+        positions=batch.positions[places, :width],
+        mask=batch.mask[places, :width],
+        tags=batch.tags[places, :width],
+        foreign=None if batch.foreign is None else batch.foreign[places],
+        hidden=None if batch.hidden is None else batch.hidden[places],
+    ).with_host(sizes)
 
 
 def _per_sentence(loss: Tensor, batch: Batch) -> Tensor:
