@@ -331,6 +331,18 @@ def test_cross_domain_lm_without_target_labels_predicts_no_type_that_no_source_h
     assert found <= {"person"}
 
 
+def test_cross_domain_lm_learns_a_type_that_its_source_has_not(tmp_path: Path) -> None:
+    oslo = labelled(["Oslo", "left"], [(0, 1, "harbour")], id="new")  # of this type there is one, of the next none
+    data = tiny_data(6, source=True)
+    data = replace(data, types=(*data.types, "harbour", "river"), train=(*data.train, *[oslo] * 4))
+    recipe = tiny_recipe(**CHANGES, source_epochs=20, source_head_learning_rate=3e-2, patience=20)
+    *_, last = train(recipe, data, checkpoint_dir=tmp_path, encoder=words())
+    assert last.result is not None and last.result.test is not None
+    assert tuple(last.result.test.per_type) == data.types
+    found = load_tagger(tmp_path).predict_spans([item.sentence for item in (oslo, *data.train, *data.source_train)])
+    assert found[0] == oslo.spans and {span.type for spans in found for span in spans} <= set(data.types)
+
+
 def test_cross_domain_lm_without_target_labels_refuses_to_learn_nothing_of_the_target() -> None:
     with pytest.raises(InvalidConfig, match=r"lm_weight is 0.*choose source_only"):
         stage_run(setting=BARE_ID, lm_weight=0.0)

@@ -52,8 +52,6 @@ WAYS = {
     "DATNet-P-words": {**DATNET_P, **ON_WORDS},  # and so, but for the second BiLSTM, DATNet-F
 }
 every_way = pytest.mark.parametrize("way", WAYS)
-# Where only the heads matter, whatever body is below.
-every_way_on_bert = pytest.mark.parametrize("way", [way for way, changes in WAYS.items() if "encoder" not in changes])
 
 
 def apart_data(count: int = 6) -> TrainingData:
@@ -355,7 +353,7 @@ def test_two_crfs_a_batch_of_one_domain_or_one_window_has_a_loss(way: str) -> No
         assert bool(loss.isfinite()) and loss.item() > 0 and all(bool(grad.isfinite().all()) for grad in grads)
 
 
-@every_way_on_bert
+@every_way
 def test_two_crfs_take_many_types_that_the_source_has_not(tmp_path: Path, way: str) -> None:
     more = tuple(f"type{number}" for number in range(14))
     rare = tuple(labelled(["Oslo", "left"], [(0, 1, name)], id=name) for name in more[:12])  # two never occur
