@@ -316,8 +316,7 @@ def build(config: DifferencesConfig, inputs: Inputs) -> Made:
     if not config.own_source:
         note += " Where there is a source stage, all seeds start from one checkpoint of it: the interval leaves it out."
     asked = claims(config)
-    left_out = [claim.label for claim in CLAIMS if claim not in asked]
-    notes = _overridden(config) + ((f"Not in this section: {'; '.join(left_out)}.",) if left_out else ())
+    notes = _overridden(config)
     if any(claim.id == "transfer-released" for claim in asked):
         notes += (_AS_RELEASED,)
     notes += tuple(

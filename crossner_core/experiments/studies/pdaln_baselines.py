@@ -70,10 +70,10 @@ def _notes(config: PdalnConfig) -> list[str]:
     return [
         f"{config.target_sentences} labelled target sentences ({config.order} order). The paper prints one DATNet, and "
         "not whether it is DATNet-F or DATNet-P; its La-DTL and DATNet read word vectors by a BiLSTM.",
-        "Rows with a BiLSTM have one layer, of 100, DATNet-F's of 200. They and the multi-cell LSTM learn for ten "
-        "epochs, or the recipe's. Jia et al. 2019 has its rows on word vectors alone: its language models predict the "
-        "words before and after, which an encoder has already read. They read the sentences of the source and all of "
-        "the target's train.",
+        "A BiLSTM has one layer of 100 each way, DATNet-F's 200. They and the multi-cell LSTM learn for ten epochs, or "
+        "the recipe's. Jia et al. 2019 stands on word vectors alone: its language models predict the words before and "
+        "after, which an encoder has already read. Their text is the sentences of the source and of the target's "
+        "train.",
     ]
 
 
