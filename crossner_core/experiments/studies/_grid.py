@@ -10,7 +10,7 @@ from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.cells import Cell, CellResult
 from crossner_core.experiments.plots import bars, curves
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
-from crossner_core.experiments.tables import Measured, Table, Value, summary
+from crossner_core.experiments.tables import Measured, Table, Value, interval_words, summary
 from crossner_core.options.base import matters
 from crossner_core.training.recipe import Recipe
 
@@ -296,23 +296,31 @@ def f1_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Score
 
 
 def gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Scores, *, of: str = "test") -> Table:
-    """Return the differences between each row and those it is compared with, seed by seed."""
-    by_label, lines = {row.label: row for row in rows}, list[tuple[Value, ...]]()
+    """Return the differences between each row and those it is compared with, seed by seed.
+
+    Where there are two seeds or more, the 95 % interval of the mean follows: of the average, if there are corpora.
+    """
+    by_label, lines, whole = {row.label: row for row in rows}, list[tuple[Value, ...]](), list[Measured]()
     for row in rows:
         for other in (by_label[name] for name in row.against if name in by_label):
             gains = {c: difference(scores[row.label][c], scores[other.label][c]) for c in config.corpora}
             known = _published_gains(row, other, config.corpora)
             line = [summary(list(gains[c].values()), published=known.get(c), signed=True) for c in config.corpora]
             if len(config.corpora) > 1:
-                whole = list(average(gains).values())
-                line.append(summary(whole, published=_mean(known, config.corpora), signed=True))
-                means = [gain.mean for gain in line[:-1] if gain.mean is not None]
+                every = list(average(gains).values())
+                means = [gain.mean for gain in line if gain.mean is not None]
+                line.append(summary(every, published=_mean(known, config.corpora), signed=True))
                 line.append(summary(means, signed=True))
+            whole.append(line[len(_columns(config)) - 1])
             lines.append((f"{row.label} − {other.label}", *line))
     over = ("over corpora",) if len(config.corpora) > 1 else ()
     note = f"Differences of {of} F1, seed by seed: mean ± sample deviation over the seeds"
     if over:
-        note += "; in the last column mean ± sample deviation over the corpora's mean differences"
+        note += "; *over corpora* mean ± sample deviation over the corpora's mean differences"
+    if any(gain.n > 1 for gain in whole):
+        over = (*over, "95 % interval")
+        lines = [(*line, interval_words(gain)) for line, gain in zip(lines, whole, strict=True)]
+        note += f"; the interval{' of the average' if len(config.corpora) > 1 else ''} by Student's t over the seeds"
     return Table(f"{title}: differences", ("", *_columns(config), *over), tuple(lines), f"{note}.")
 
 

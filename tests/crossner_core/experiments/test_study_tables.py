@@ -24,7 +24,7 @@ from crossner_core.experiments.results import list_studies, read_study, sections
 from crossner_core.experiments.studies._grid import Row, gain_table
 from crossner_core.experiments.studies.transfer import TransferConfig
 from crossner_core.experiments.study import Inputs, StudyConfig, study, study_ids
-from crossner_core.experiments.tables import Measured, Table, summary
+from crossner_core.experiments.tables import Measured, Table, interval_words, summary
 from tests.support.paths import ROOT
 from tests.support.study_builders import made_result
 
@@ -197,7 +197,7 @@ def test_differences_average_over_corpora_and_say_what_is_reached() -> None:
     assert crf[2] == Measured(2.25, pytest.approx(0.3536, abs=1e-4), 2, known, True)  # type: ignore[arg-type]
     assert (pdaln[1], crf[1]) == ("IOB2", "IOB2") and crf[3:5] == ("-0.93 to +5.43", "undecided")
     assert crf[5] == "ai +2.00 ± 0.00; music +2.50 ± 0.71"
-    assert pdaln[3:5] == ("–", "not tested") and "entity tagging" in made.notes[0]
+    assert pdaln[3:5] == ("–", "not tested") and not made.notes
     with pytest.raises(InvalidConfig, match="Unknown claim magic"):
         chosen.config(claims=("magic",))
 
@@ -213,6 +213,22 @@ def test_two_ways_to_measure_one_published_row_have_no_published_difference() ->
     lines = gain_table("ours", StudyConfig(corpora=("music",)), rows, scores).rows
     beside = [(gain.mean, gain.published) for _, gain in lines if isinstance(gain, Measured)]
     assert beside == [(1.0, None), (2.0, pytest.approx(44.79 - 40.77))]
+
+
+def test_differences_of_several_seeds_have_an_interval_of_their_average() -> None:
+    rows = (Row("plain"), Row("more", against=("plain",)))
+    scores = {
+        "plain": {"music": {1: 50.0, 2: 51.0, 3: 52.0}, "ai": {1: 40.0, 2: 40.0, 3: 40.0}},
+        "more": {"music": {1: 51.0, 2: 53.0, 3: 55.0}, "ai": {1: 41.0, 2: 40.0, 3: 41.0}},
+    }
+    both = gain_table("ours", StudyConfig(corpora=("music", "ai")), rows, scores)
+    assert both.columns == ("", "music", "ai", "average", "over corpora", "95 % interval")
+    gains = summary([1.0, 1.0, 2.0], signed=True)
+    assert (both.rows[0][3], both.rows[0][5]) == (gains, interval_words(gains))
+    (one,) = gain_table("ours", StudyConfig(corpora=("music",)), rows, scores).rows
+    assert one[1:] == (summary([1.0, 2.0, 3.0], signed=True), "-0.48 to +4.48")  # 2 ± 4.303 · 1 / √3
+    first = {label: {"music": {1: by["music"][1]}} for label, by in scores.items()}
+    assert gain_table("ours", StudyConfig(corpora=("music",)), rows, first).columns == ("", "music")
 
 
 def test_claims_carry_the_papers_differences_over_our_domains_and_what_is_not_tested() -> None:
