@@ -316,7 +316,7 @@ def gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Sco
     over = ("over corpora",) if len(config.corpora) > 1 else ()
     note = f"Differences of {of} F1, seed by seed: mean ± sample deviation over the seeds"
     if over:
-        note += "; *over corpora* mean ± sample deviation over the corpora's mean differences"
+        note += "; over corpora: that of the corpora's mean differences"
     if any(gain.n > 1 for gain in whole):
         over = (*over, "95 % interval")
         lines = [(*line, interval_words(gain)) for line, gain in zip(lines, whole, strict=True)]
