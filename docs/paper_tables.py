@@ -24,8 +24,7 @@ PAPERS = (
     ("PDALN, table 1", "Zhang et al. 2021", "pdaln_grid", "one follows the paper's recipe, the other ours"),
 )
 """A heading here, how the name of the paper's source begins, a study, and in what its rows differ from all others."""
-AS_THERE = "one-rate"
-_AS_THERE = (AS_THERE, "paper")
+ONE_RATE, _PAPER = "one-rate", "paper"
 """Sections of studies whose rows were trained as in the papers, and stand for those of the same name."""
 _NOT_RUN = "nothing but time: it has not been run yet"
 _HERE = frozenset(("music", "ai", "politics", "restaurant", "wikigold", *NER_BERT_OTHERS))
@@ -65,6 +64,7 @@ _SEEDS = 3  # on fewer, an order is a matter of luck
 _COLUMNS = ("system", "setting", "published", "ours", "decoding", "over", "seeds", "measured in, or what it takes")
 _FREE = '"constrained": false'
 """In what a study says of itself: its rows are not held to IOB2."""
+_WITHOUT_CRF = ("BERT-base", "LANER", "NER-BERT")
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,9 @@ class _Row:
             return None
         if self.system == "BARTNER":
             return "token by token"
-        if _FREE not in self.study.measured:
+        if _FREE not in self.study.measured.partition(", in single rows")[0]:
             return "IOB2"
-        return "best path" if "CRF" in self.system else "argmax"
+        return "argmax" if self.system.startswith(_WITHOUT_CRF) else "best path"
 
     def published_over(self, corpora: Iterable[str]) -> float:
         return fmean(self.published[corpus] for corpus in corpora)
@@ -115,11 +115,15 @@ class _Row:
 
     def is_as_there(self) -> bool:
         """Return whether it was trained as in the papers."""
-        return self.study is not None and self.study.section in _AS_THERE
+        return self.study is not None and self.study.section in (ONE_RATE, _PAPER)
 
     def is_of(self, study: str) -> bool:
         """Return whether it was measured by a study with this id."""
         return self.study is not None and self.study.id == study
+
+    def is_like(self, study: str) -> bool:
+        """Return whether it was measured as the rows of a study: by it, or by the paper's recipe."""
+        return self.is_of(study) or (self.study is not None and self.study.section == _PAPER)
 
 
 def side_by_side(studies: Sequence[StoredStudy]) -> str:
@@ -189,7 +193,7 @@ def _orders(rows: Sequence[_Row], alike: str, apart: str) -> str:
         if here <= 0:
             names = [f"{row.system}, {row.setting}" for row in (better, worse)]
             sides = ((better.system, better.setting), (worse.system, worse.setting))
-            why = _WHY.get(sides, apart if a.is_of(alike) != b.is_of(alike) else "we do not know why")
+            why = _WHY.get(sides, apart if a.is_like(alike) != b.is_like(alike) else "we do not know why")
             gains = f"{here:+.2f} here, {abs(there):+.2f} there ({', '.join(over)})"
             other.append(f"- {names[0]} − {names[1]}: {gains}; {why}.")
     if not pairs:

@@ -19,7 +19,7 @@ from crossner_core.experiments.stored import FILE, StoredStudy
 from crossner_core.experiments.studies.differences import CLAIMS
 from crossner_core.experiments.tables import Measured, Table, Value
 from crossner_core.folders import write_text
-from docs.paper_tables import AS_THERE, side_by_side
+from docs.paper_tables import ONE_RATE, side_by_side
 
 PAGES = Path(__file__).with_name("results")
 SUMMARY, PAPERS = PAGES / "summary.md", PAGES / "papers.md"
@@ -36,7 +36,7 @@ _BY_THE_PAPER = {
     ),
 }
 """By section of `pdaln_grid`, the difference that is PDALN's claim, and what the summary calls it."""
-_SECTIONS = ("", "tuned", AS_THERE)
+_SECTIONS = ("", "tuned", ONE_RATE)
 """Sections of `differences` whose rows are on the summary."""
 _SECTION = re.compile(r"<!-- begin study-(\w+?)(?:-([\w-]+))? -->\n(.*?)\n<!-- end", re.DOTALL)
 _WRITTEN = re.compile(r"Written by `(?P<command>.*)` on (?P<date>\d{4}-\d\d-\d\d)\.")

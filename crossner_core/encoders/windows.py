@@ -41,7 +41,7 @@ class Sizes:
         return torch.equal(self.lengths, self.known)
 
     def at(self, rows: Tensor, length: int) -> Sizes:
-        """Return those of some windows, padded to `length` subwords; `rows` are numbers or a mask (B,), on the CPU."""
+        """Return those of the windows that a mask (B,) on the CPU keeps, padded to `length` subwords."""
         subwords = self.subwords[rows]
         return Sizes(self.lengths[rows], self.known[rows], subwords, bool((subwords < length).any()))
 
@@ -87,7 +87,7 @@ class Batch:
         """Return the batch on another device, without cached `hidden`."""
         before = None if self.before is None else self.before.to(device)
         goes_on = None if self.goes_on is None else self.goes_on.to(device)
-        foreign = None if self.foreign is None else self.foreign.to(device)
+        foreign = None if self.foreign is None else sent(self.foreign, device)
         return Batch(
             sent(self.input_ids, device),
             sent(self.attention_mask, device),
@@ -102,7 +102,12 @@ class Batch:
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
     """Return a tensor on a device; see PINNED."""
-    if PINNED and torch.device(device).type == "cuda" and tensor.device.type == "cpu":
+    return sent_ahead(tensor, device) if PINNED else tensor.to(device)
+
+
+def sent_ahead(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor on a device; from the CPU to a GPU without the host waiting, by way of page-locked memory."""
+    if torch.device(device).type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
 

@@ -28,6 +28,8 @@ from crossner_core.training.sources import prepared
 from crossner_core.type_maps import TypeMap, load_type_map
 
 SPLITS = ("train", "dev", "test")
+DRAWS = ("random", "entities", "file")
+"""Ways to take some of the training sentences; see `Corpus.data`."""
 OWN_TYPE_MAP, OWN_DOMAIN = "type_map.toml", "domain.toml"
 """In a corpus's folder: its own type map, and the domain that its types are of."""
 _STEMS = {
@@ -110,12 +112,14 @@ class Corpus:
     ) -> TrainingData:
         """Return the data of a run on `size` training sentences (default all): nested subsets by `seed`.
 
-        In the order `entities` they are drawn from the sentences that have any. The training sentences beyond the
-        subset are the run's unlabelled text.
+        In the order `entities` fewer than all are drawn from the sentences that have any. The training sentences beyond
+        the subset are the run's unlabelled text.
         """
-        drawn = [index for index, item in enumerate(self.train) if item.spans or order != "entities"]
+        some = order == "entities" and size is not None and size < len(self.train)
+        drawn = [index for index, item in enumerate(self.train) if item.spans or not some]
+        how = "random" if order == "entities" else order
         count = len(drawn)
-        (places,) = nested_subsets(count, [count if size is None else size], seed, order=order).indices.values()
+        (places,) = nested_subsets(count, [count if size is None else size], seed, order=how).indices.values()
         chosen = [drawn[place] for place in places]
         kept = set(chosen)
         return TrainingData(

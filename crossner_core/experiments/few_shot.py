@@ -11,7 +11,7 @@ from crossner_core.errors import InvalidConfig
 
 # Source: Liu et al. 2021, figure 3.
 PAPER_SIZES = (10, 25, 40, 55, 70, 85, 100)
-ORDERS = ("random", "entities", "file")
+ORDERS = ("random", "file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,6 @@ class CurvePoint:
 def nested_subsets(n_total: int, sizes: Sequence[int], seed: int, *, order: str = "random") -> Subsets:
     """Return nested subsets: the first ones of a random order by seed, or of the file's own order.
 
-    For the order `entities`, which is random too, leave out sentences without any before.
-
     Sizes above `n_total` become one point at `n_total`, and a note says so. Indices within a subset are sorted.
     """
     if n_total < 1:
@@ -45,7 +43,7 @@ def nested_subsets(n_total: int, sizes: Sequence[int], seed: int, *, order: str 
         raise InvalidConfig(f"Subset sizes are {list(sizes)}; give at least one, each 1 or more.")
     if order not in ORDERS:
         raise InvalidConfig(f"Order is {order!r}; choose one of {', '.join(ORDERS)}.")
-    line = np.arange(n_total) if order == "file" else np.random.default_rng(seed).permutation(n_total)
+    line = np.random.default_rng(seed).permutation(n_total) if order == "random" else np.arange(n_total)
     capped = sorted({min(size, n_total) for size in sizes})
     over = sorted(size for size in set(sizes) if size > n_total)
     notes: tuple[str, ...] = ()

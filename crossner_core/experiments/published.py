@@ -252,9 +252,9 @@ def has_read_domains(encoder: str) -> bool:
 
 
 def dapt_system(label: str, encoder: str) -> str:
-    """Return the published system for an encoder's label: MASKING-LEVEL (span-integrated), else plain BERT.
+    """Return the published system for an encoder's label: of MASKING-LEVEL (span-integrated) BERT with DAPT.
 
-    Without text of each domain no system is like a pre-trained encoder, and the answer is empty.
+    It is empty where the encoder has not read each domain's text. No label, or `none`, is BERT; others stay.
     """
     masking, _, level = label.partition("-")
     if masking in {"token", "span"} and level in {"domain", "entity", "task", "integrated"}:

@@ -161,7 +161,7 @@ class _StudyRun:
             corpora=config.corpora,
             encoders=_encoders(config, self.results),
             machines=tuple(sorted({_machine(result.machine) for result in results})),
-            versions=_versions(results),
+            versions=versions_of(results),
             made_at=datetime.now(UTC).isoformat(timespec="seconds"),
             cells=tuple(sorted({result.key for result in results} | set(made.played))),
             missing=self.missing,
@@ -176,7 +176,7 @@ def _message(event: CellEvent) -> str:
     return "Stopped; what was trained is saved." if event.stopped else event.error or event.message
 
 
-def _versions(results: Sequence[CellResult]) -> dict[str, str]:
+def versions_of(results: Sequence[CellResult]) -> dict[str, str]:
     """Return the versions of packages that the results were made with, more than one if they differ."""
     if not results:
         return {"python": platform.python_version(), "numpy": version("numpy")}

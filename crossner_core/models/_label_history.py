@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn.utils.rnn import PackedSequence
 
+from crossner_core.encoders.windows import sent_ahead
+
 KEPT_BYTES = 2**28
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -54,8 +56,8 @@ def prefixes(mask: Tensor, lengths: Tensor | None = None) -> Prefixes:
     row = torch.arange(len(step)) - (sizes.cumsum(0) - sizes)[step]  # (P,)
     tags = positions[row] - 1 - step  # (P,)
     pairs = positions[row] * width + tags % width  # (P,)
-    device = mask.device
-    return Prefixes(sizes.tolist(), positions.to(device), tags.to(device), pairs.to(device))
+    positions, tags, pairs = (sent_ahead(part, mask.device) for part in (positions, tags, pairs))
+    return Prefixes(sizes.tolist(), positions, tags, pairs)
 
 
 def prefix_states(lstm: nn.LSTM, vectors: Tensor, tags: Tensor, sizes: list[int]) -> Tensor:

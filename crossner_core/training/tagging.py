@@ -13,6 +13,7 @@ from torch import Tensor
 
 from crossner_core.calibration.model_scores import TagScores
 from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.windows import sent_ahead
 from crossner_core.evaluation.scores import score_tags
 from crossner_core.models.base import TokenTagger, TypeTexts
 from crossner_core.tags import tags_from_spans
@@ -126,7 +127,7 @@ class TaggerTask(Task):
         windows = [self.windows[index] for index in part.windows]
         batch = self.predictor.encoder.collate(windows, self.tags).to(self.device)
         if self.foreign is not None:
-            batch.foreign = self.foreign[[window.sentence for window in windows]].to(self.device)
+            batch.foreign = sent_ahead(self.foreign[[window.sentence for window in windows]], self.device)
         if self.objective is None:
             return self.model.loss(batch) * part.weight
         return self.objective.loss(self.model, batch, [window.sentence for window in windows], part.step)

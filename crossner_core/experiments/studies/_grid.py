@@ -17,6 +17,7 @@ from crossner_core.training.recipe import Recipe
 UNITS = "Entity F1 in percent as conlleval counts it, on {}: mean ± sample deviation over the seeds"
 TEST = "the whole test set"
 IN_BRACKETS = "in square brackets the published figure, of another encoder"
+ONE_SOURCE = "Where there is a source stage, all seeds start from one checkpoint of it: the interval leaves it out."
 
 
 @dataclass(frozen=True)
@@ -298,7 +299,7 @@ def f1_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Score
 def gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Scores, *, of: str = "test") -> Table:
     """Return the differences between each row and those it is compared with, seed by seed.
 
-    Where there are two seeds or more, the 95 % interval of the mean follows: of the average, if there are corpora.
+    From two seeds on the 95 % interval of the mean follows: of the average, if there are several corpora.
     """
     by_label, lines, whole = {row.label: row for row in rows}, list[tuple[Value, ...]](), list[Measured]()
     for row in rows:
@@ -321,7 +322,15 @@ def gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Sco
         over = (*over, "95 % interval")
         lines = [(*line, interval_words(gain)) for line, gain in zip(lines, whole, strict=True)]
         note += f"; the interval{' of the average' if len(config.corpora) > 1 else ''} by Student's t over the seeds"
+        if not config.own_source and any(_has_source_stage(config, row) for row in rows):
+            note += f". {ONE_SOURCE.rstrip('.')}"
     return Table(f"{title}: differences", ("", *_columns(config), *over), tuple(lines), f"{note}.")
+
+
+def _has_source_stage(config: StudyConfig, row: Row) -> bool:
+    """Return whether a row's runs begin with a stage on the source, which the same seed gives the same checkpoint."""
+    spec = next(spec for spec in fields(Recipe) if spec.name == "source_seed")
+    return matters(spec, config.recipe_of(row.label, **own_changes(row)).to_dict())
 
 
 def difference(scores: Mapping[int, float], others: Mapping[int, float]) -> dict[int, float]:

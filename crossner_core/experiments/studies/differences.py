@@ -10,7 +10,15 @@ from typing import Any
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.cells import Cell
 from crossner_core.experiments.published import DOMAINS, PDALN_SENTENCES, has_read_domains, published_f1
-from crossner_core.experiments.studies._grid import Row, average, cell_of, check_labels, difference, overridden
+from crossner_core.experiments.studies._grid import (
+    ONE_SOURCE,
+    Row,
+    average,
+    cell_of,
+    check_labels,
+    difference,
+    overridden,
+)
 from crossner_core.experiments.studies.pdaln_ablation import FIVE_SEEDS, NO_TERMS
 from crossner_core.experiments.studies.recipes import AS_IT_IS, changes_of
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
@@ -314,7 +322,7 @@ def build(config: DifferencesConfig, inputs: Inputs) -> Made:
         f"{_chosen(config.recipe_of()) if not config.rows else 'those of single rows stand above'}."
     )
     if not config.own_source:
-        note += " Where there is a source stage, all seeds start from one checkpoint of it: the interval leaves it out."
+        note += f" {ONE_SOURCE}"
     asked = claims(config)
     notes = _overridden(config)
     if any(claim.id == "transfer-released" for claim in asked):

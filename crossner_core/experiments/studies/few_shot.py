@@ -20,8 +20,7 @@ class FewShotConfig(StudyConfig):
     architectures: tuple[str, ...] = option(("tagger",), "Architectures.")
     order: str = option(
         "file",
-        "Which sentences to take: the first in the file (as in the paper), or drawn with the seed from all, or from "
-        "those with entities.",
+        "Which sentences to take: the first in the file (as in the paper), or drawn with the seed.",
         choices=ORDERS,
     )
 

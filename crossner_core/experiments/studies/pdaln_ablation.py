@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from crossner_core.experiments.few_shot import ORDERS
+from crossner_core.experiments.corpora import DRAWS
 from crossner_core.experiments.published import (
     PDALN_CORPORA,
     PDALN_SENTENCES,
@@ -48,7 +48,7 @@ class PdalnConfig(StudyConfig):
         "entities",
         "Which sentences to take: drawn with the seed from those with entities (so that augmentation makes exactly the "
         "paper's number), drawn from all (random), or the first in the file.",
-        choices=ORDERS,
+        choices=DRAWS,
     )
 
 

@@ -187,7 +187,7 @@ def chosen_on_dev(config: PdalnGridConfig, group: Group, inputs: Inputs) -> Row 
 
 
 def build(config: PdalnGridConfig, inputs: Inputs) -> Made:
-    """Return dev F1 of the grid, test F1 by stage of what dev chose, and the paired differences."""
+    """Return dev F1 of the grid, test F1 of what dev chose and of the paper's recipe, by stage too, and differences."""
     choice = replace(config, seeds=config.choice_seeds)
     on_dev = [row for group in groups(config) for row in _on_dev(group)]
     on_test = [row for group in groups(config) for row in _on_test(config, group, inputs)]
@@ -290,10 +290,9 @@ def _differences(config: PdalnGridConfig, inputs: Inputs, test: Scores) -> Table
 
 
 def _last_epoch(result: CellResult) -> float | None:
-    """Return the test F1 in percent of a run's last epoch, or of the run if its stages are not reported."""
-    if not result.stages:
-        return result.f1
-    return None if (last := result.stages[-1].last_test) is None else 100 * last
+    """Return the test F1 in percent of a run's last epoch; None if its stages are not reported."""
+    last = result.stages[-1].last_test if result.stages else None
+    return None if last is None else 100 * last
 
 
 def _line(values: Sequence[float], known: float | None) -> tuple[Value, ...]:

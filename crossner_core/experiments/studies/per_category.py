@@ -8,7 +8,7 @@ from functools import partial
 from itertools import product
 
 from crossner_core.evaluation.scores import Score
-from crossner_core.experiments.few_shot import ORDERS
+from crossner_core.experiments.corpora import DRAWS
 from crossner_core.experiments.plots import bars
 from crossner_core.experiments.published import PDALN_SENTENCES, PRINTED_TYPES, dapt_system, published_types
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, joined, too_large
@@ -111,7 +111,7 @@ class PerCategoryConfig(StudyConfig):
     order: str = option(
         "random",
         "Which sentences to take: drawn with the seed from all, from those with entities, or the first in the file.",
-        choices=ORDERS,
+        choices=DRAWS,
     )
 
 

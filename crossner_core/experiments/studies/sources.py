@@ -79,9 +79,7 @@ class SourcesConfig(StudyConfig):
     methods: tuple[str, ...] = option(tuple(_METHODS), "What is compared.", choices=tuple(_METHODS))
     gazetteer: str = option("", f"Folder of a compiled gazetteer, without which there is no {GAZETTEER!r}.")
     order: str = option(
-        "random",
-        "Which sentences to take: drawn with the seed from all, from those with entities, or the first in the file.",
-        choices=ORDERS,
+        "random", "Which sentences to take: drawn with the seed, or the first in the file.", choices=ORDERS
     )
 
     def __post_init__(self) -> None:

@@ -30,6 +30,7 @@ GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
 _LENGTHS = {"_pack_padded_sequence": 1, "_pack_padded_sequence_backward": 2, "_pad_packed_sequence": 1, "lstm.data": 1}
 _COPIES = {"copy_", "_to_copy"}
 _INDEXING = {"index", "index_put_", "index_put", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put"}
+_FROM_DATA = {"tensor", "as_tensor", "asarray"}
 _RANDOM = {"bernoulli", "bernoulli_", "uniform_", "normal_", "random_", "multinomial", "native_dropout", "rand_like"}
 _WAITS = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "equal"}
 
@@ -95,6 +96,10 @@ class ClaimedGpu(TorchDispatchMode):
         gpu = self._checked(name, args, given)
         if gpu and (name in _WAITS or self._masks(name, args)):
             self.wait(name)
+        if name in _INDEXING and self.is_gpu(args[0]):
+            for index in _tensors(list(args[1])):
+                if not self.is_gpu(index) and index.dim():
+                    self.wait(f"{name} to the GPU")
         if gpu and name in _RANDOM:
             with self.drawing():
                 result = func(*args, **kwargs)
@@ -177,10 +182,12 @@ def _factory(gpu: ClaimedGpu, make: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(make)
     def made(*args: Any, **kwargs: Any) -> Any:
         asked = _asked(kwargs.pop("device", None))
-        if make.__name__ in ("tensor", "as_tensor", "asarray"):
+        if make.__name__ in _FROM_DATA:
             asked = asked or any(gpu.is_gpu(like) for like in _tensors(args[:1]))
         if not asked:
             return gpu.claim(make(*args, **kwargs), False)
+        if make.__name__ in _FROM_DATA and not any(gpu.is_gpu(like) for like in _tensors(args[:1])):
+            gpu.wait(f"{make.__name__} to the GPU")
         with gpu.drawing():
             return gpu.claim(make(*args, **kwargs), True)
 
@@ -220,8 +227,8 @@ class _Moves:
         moved = self.real_to(tensor, *([] if device is None else [CPU]), *rest, **kwargs)
         if wanted == here:
             return moved
-        if here and not kwargs.get("non_blocking"):
-            self.gpu.wait("to")
+        if not kwargs.get("non_blocking"):
+            self.gpu.wait("to" if here else "to the GPU")
         return self.gpu.claim(self.real_clone(moved), wanted)
 
     def read(self, name: str) -> Callable[..., Any]:

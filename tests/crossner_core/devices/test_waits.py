@@ -10,20 +10,24 @@ from crossner_core.models.registry import architecture_ids
 from crossner_core.models.tagger import Tagger
 from crossner_core.training.data import TrainingData
 from crossner_core.training.settings.direct import target_stage
-from crossner_core.training.settings.registry import setting
+from crossner_core.training.settings.registry import setting, setting_ids
 from crossner_core.training.tagging import begin_stage
 from tests.crossner_core.devices.claimed_device import claimed_gpu
 from tests.crossner_core.devices.runs import recipe_of, small_data
 from tests.support.training_builders import BODIES, TYPES, encoder_for, own_sentences
 
 READING = {"engine.py:_read tolist": 1}
-_PACKED = "_recurrent.py:run_lstm to"  # PyTorch puts the rows of a packed batch back in order on the CPU
+_SENT = "windows.py:sent to the GPU"  # what a batch holds, unless batches are pinned
+# PyTorch orders the rows of a packed batch, and puts them back, on the CPU.
+_ORDERED, _PUT_BACK = "_recurrent.py:run_lstm to the GPU", "_recurrent.py:run_lstm to"
+_PACKED = {_ORDERED: 1, _PUT_BACK: 1}
 _SPANS = dict.fromkeys(("spans_of index", "spans_of nonzero", "type_scores _local_scalar_dense"), 1)
 _LOOKED = "bartner.py:_states _local_scalar_dense"  # transformers looks at the masks of the decoder
 OWN = {
     "bartner": {"bartner.py:sequences _local_scalar_dense": 1, _LOOKED: 1},  # how long the longest sequence is
-    "bilstm_crf": {_PACKED: 1},
-    "coach": {_PACKED: 3} | {f"coach.py:{place}": count for place, count in _SPANS.items()},  # how many spans there are
+    "bilstm_crf": _PACKED,
+    "coach": {_ORDERED: 2, _PUT_BACK: 3}
+    | {f"coach.py:{place}": count for place, count in _SPANS.items()},  # how many spans there are
 }
 # transformers looks whether anything is masked.
 PADDING = {"base.py:vectors _local_scalar_dense": 1}
@@ -32,7 +36,7 @@ OWN_PADDING = {"bartner": {_LOOKED: 2}}
 _SPELT = {"words.py:forward index": 1, "words.py:forward index_put_": 1, "engine.py:_gradients index": 1}
 OF_BODIES: dict[str, dict[str, int]] = {
     "words:own": {},
-    "words:own,chars=lstm": _SPELT | {"words.py:forward to": 1},
+    "words:own,chars=lstm": _SPELT | {"words.py:forward to": 1, "words.py:forward to the GPU": 1},
     "words:own,chars=cnn": _SPELT,
     "flair:own": {"flair.py:as_text _local_scalar_dense": 1, "flair.py:as_text nonzero": 1},
     "bart": {},
@@ -57,7 +61,7 @@ def waits_of(*, padded: bool = False, **changes: object) -> Counter[str]:
             run.learn(0, 0)
         waits = gpu.waits
     assert all(count % STEPS == 0 for count in waits.values())
-    return Counter({place: count // STEPS for place, count in waits.items()})
+    return Counter({place: count // STEPS for place, count in waits.items() if place != _SENT})
 
 
 def waits_of_stages(name: str, **changes: object) -> list[Counter[str]]:
@@ -68,16 +72,20 @@ def waits_of_stages(name: str, **changes: object) -> list[Counter[str]]:
         encoder.model.to("cuda")
         former = None
         for stage in setting(name).plan(recipe, small_data()):
+            if not stage.train:
+                continue
             run = begin_stage(recipe, stage, encoder, former)
             run.learn(0, 0)
             gpu.waits.clear()
             run.learn(0, 0)
-            waits.append(Counter({place: count for place, count in gpu.waits.items() if place not in PADDING}))
+            waits.append(
+                Counter({place: count for place, count in gpu.waits.items() if place not in {_SENT, *PADDING}})
+            )
             former = run.model
     return waits
 
 
-_TAGS = {"mmd.py:_flat to": 2}  # which tags two batches have
+_TAGS = {"mmd.py:tag_mmd to": 2}  # which tags two batches have
 OF_SETTINGS: dict[str, dict[str, int]] = {
     "direct": {},
     "pretrain_finetune": {},
@@ -86,14 +94,21 @@ OF_SETTINGS: dict[str, dict[str, int]] = {
     "pdaln_unsupervised": {},
     "self_training": {},
     "transfer_self_training": {},
+    "source_only": {},
     "la_dtl": _TAGS,
     "datnet": {},
 }
+OF_LANGUAGE_MODELS = {"cross_domain_lm": 5, "cross_domain_lm_unsupervised": 3}  # packed batches
+
+
+def test_each_setting_is_counted() -> None:
+    assert {*OF_SETTINGS, *OF_LANGUAGE_MODELS} == set(setting_ids())
 
 
 @pytest.mark.parametrize("name", OF_SETTINGS)
 def test_step_of_a_setting_waits_where_its_loss_must(name: str) -> None:
-    assert all(waits == READING | OF_SETTINGS[name] for waits in waits_of_stages(name, architecture="crf"))
+    waits = waits_of_stages(name, architecture="crf")
+    assert waits == [READING | OF_SETTINGS[name]] * len(waits) != []
 
 
 @pytest.mark.parametrize("student", ["mean_teacher", "vat"])
@@ -102,10 +117,17 @@ def test_step_of_a_round_waits_no_more_with_another_student(student: str) -> Non
     assert waits == [READING | _TAGS] * 2
 
 
-@pytest.mark.parametrize(("name", "batches"), [("cross_domain_lm", 5), ("cross_domain_lm_unsupervised", 3)])
+@pytest.mark.parametrize("private", [False, True])
+def test_step_of_two_crfs_on_a_bilstm_waits_for_its_packed_batches_besides(private: bool) -> None:
+    (waits,) = waits_of_stages("datnet", architecture="bilstm_crf", lstm_private=private)
+    packed = 8 if private else 4  # two passes of two domains, of one BiLSTM or two
+    assert waits == READING | dict.fromkeys(_PACKED, packed)
+
+
+@pytest.mark.parametrize(("name", "batches"), OF_LANGUAGE_MODELS.items())
 def test_step_of_a_language_model_waits_for_its_packed_batches_alone(name: str, batches: int) -> None:
     (waits,) = waits_of_stages(name, architecture="bilstm_crf", encoder="words:own", lstm_layers=1)
-    assert waits == READING | {_PACKED: batches}
+    assert waits == READING | dict.fromkeys(_PACKED, batches)
 
 
 @pytest.mark.parametrize("architecture", architecture_ids())

@@ -178,6 +178,7 @@ def test_order_entities_draws_labelled_sentences_that_have_any(tmp_path: Path) -
     assert drawn[0].train != drawn[1].train != drawn[2].train
     assert drawn[0].train == corpus.data(size=6, seed=1, order="entities").train
     assert corpus.data(size=12, seed=1, order="entities").train == half[::2]
+    assert corpus.data(seed=1, order="entities").train == half  # all is all
 
 
 @pytest.mark.slow

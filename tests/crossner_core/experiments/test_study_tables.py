@@ -21,6 +21,7 @@ from crossner_core.experiments.cells import Cell
 from crossner_core.experiments.published import published_f1
 from crossner_core.experiments.report import shown_command
 from crossner_core.experiments.results import list_studies, read_study, sections_of, study_folder
+from crossner_core.experiments.running import versions_of
 from crossner_core.experiments.studies._grid import Row, gain_table
 from crossner_core.experiments.studies.transfer import TransferConfig
 from crossner_core.experiments.study import Inputs, StudyConfig, study, study_ids
@@ -227,6 +228,12 @@ def test_differences_of_several_seeds_have_an_interval_of_their_average() -> Non
     assert (both.rows[0][3], both.rows[0][5]) == (gains, interval_words(gains))
     (one,) = gain_table("ours", StudyConfig(corpora=("music",)), rows, scores).rows
     assert one[1:] == (summary([1.0, 2.0, 3.0], signed=True), "-0.48 to +4.48")  # 2 ± 4.303 · 1 / √3
+    assert "one checkpoint" not in both.note
+    staged = StudyConfig(corpora=("music", "ai"), recipe={"setting": "pretrain_finetune"})
+    assert gain_table("ours", staged, rows, scores).note.endswith("the interval leaves it out.")
+    assert "one checkpoint" not in gain_table("ours", replace(staged, own_source=True), rows, scores).note
+    lacking = {"plain": scores["plain"], "more": {"music": scores["more"]["music"], "ai": {}}}
+    assert gain_table("ours", StudyConfig(corpora=("music", "ai")), rows, lacking).columns[-1] == "over corpora"
     first = {label: {"music": {1: by["music"][1]}} for label, by in scores.items()}
     assert gain_table("ours", StudyConfig(corpora=("music",)), rows, first).columns == ("", "music")
 
@@ -534,3 +541,9 @@ def test_study_folder_is_written_as_a_whole(tmp_path: Path, monkeypatch: pytest.
     assert list_studies(tmp_path) == [first] and sections_of(tmp_path, "transfer") == ("",)
     made_result(tmp_path, tables=(Table("c", ("x",), ((3,),)),), figure=None)
     assert sorted(path.name for path in folder.iterdir()) == ["study.json", "table.csv", "table.md", "table.tex"]
+
+
+def test_versions_are_those_of_all_results() -> None:
+    results = [SimpleNamespace(versions=values) for values in ({"torch": "2", "numpy": "1"}, {"torch": "3"})]
+    assert versions_of(results) == {"torch": "2 / 3", "numpy": "1 / none"}  # type: ignore[arg-type]
+    assert set(versions_of([])) == {"python", "numpy"}

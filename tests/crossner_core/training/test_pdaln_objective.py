@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from crossner_core.encoders.windows import Batch, collate
-from crossner_core.errors import InvalidConfig
+from crossner_core.errors import CheckpointMismatch, InvalidConfig
 from crossner_core.options.pdaln import PdalnOptions
 from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.engine import TaskRun
@@ -464,3 +464,12 @@ def test_pdaln_one_sentence_of_one_word_gives_a_number() -> None:
     data = TrainingData(train=one, types=TYPES, sources=(SourceCorpus(one),))
     run = stage_run(1, data, batch_size=1)
     assert torch.isfinite(run.task.loss(Part([0], 1.0, 0)))
+
+
+def test_pdaln_does_not_go_on_with_synonyms_of_another_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = stage_run(pdaln_synonyms="encoder")
+    state = (begun.meta(), begun.tensors())
+    stage_run(pdaln_synonyms="encoder").restore(*state)
+    monkeypatch.setattr("crossner_core.training.settings.pdaln.wordnet.wordnet", lambda: lambda word: {word, "other"})
+    with pytest.raises(CheckpointMismatch, match="synonyms came from another source"):
+        stage_run(pdaln_synonyms="auto").restore(*state)

@@ -282,7 +282,7 @@ def test_synonyms_of_a_run_are_named_in_its_notes(name: str, tmp_path: Path, mon
         recipe = Recipe.from_dict({"setting": name, **changes})
         return [note for note in setting(name).plan(recipe, data)[0].notes if "Synonyms" in note]
 
-    assert noted(tmp_path) == ["Synonyms of distorted sentences: the encoder's embeddings."]
+    assert noted(tmp_path / "none") == ["Synonyms of distorted sentences: the encoder's embeddings."]
     small_wordnet(tmp_path)
     assert noted(tmp_path) == ["Synonyms of distorted sentences: WordNet."]
     assert noted(tmp_path, pdaln_synonyms="encoder") == ["Synonyms of distorted sentences: the encoder's embeddings."]

@@ -339,6 +339,8 @@ def test_scale_command_takes_the_first_sentences_where_asked(tmp_path: Path) -> 
     corpus = read_corpus("songs", tmp_path)
     drawn, first = (read_data(tmp_path / "songs", size=4, order=order)[0] for order in ("random", "file"))
     assert first.train == corpus.train[:4] != drawn.train == corpus.data(size=4).train
+    filled = read_data(tmp_path / "songs", size=4, order="entities")[0]
+    assert filled.train == corpus.data(size=4, order="entities").train
     assert first.unlabelled == tuple(item.sentence for item in corpus.train[4:])
 
 
@@ -362,7 +364,7 @@ def test_scale_command_refuses_the_target_as_its_own_source(tmp_path: Path, caps
     [
         (["--recipe", '{"colour": 1}'], "Unknown recipe field colour"),
         (["--recipe", "{"], "is not JSON"),
-        (["--order", "sideways"], "'--order'.*'random', 'file'"),
+        (["--order", "sideways"], "'--order'.*'random', 'entities', 'file'"),
         (["--recipe", "nowhere.toml"], r"nowhere\.toml cannot be read"),
         (["--domain", "ai"], "has entity type band; the domain defines"),
         (["--domain", "nothing"], "No built-in domain 'nothing'"),

@@ -25,9 +25,15 @@ from crossner_core.training.loop import train
 from crossner_core.training.mmd import FIXED, squared_mmd
 from crossner_core.training.predictor import load_tagger
 from crossner_core.training.settings.registry import setting
-from crossner_core.training.settings.two_crfs.datnet import DatnetObjective, Discriminator, Reversed, resource_loss
+from crossner_core.training.settings.two_crfs.datnet import (
+    DatnetObjective,
+    Discriminator,
+    Reversed,
+    resource_loss,
+    spread,
+)
 from crossner_core.training.settings.two_crfs.la_dtl import LaDtlObjective
-from crossner_core.training.settings.two_crfs.objective import TwoCrfObjective
+from crossner_core.training.settings.two_crfs.objective import TwoCrfObjective, rows_of
 from crossner_core.training.tagging import Part, TaggerTask, begin_stage
 from tests.support.training_builders import (
     TYPES,
@@ -422,3 +428,28 @@ def test_two_crfs_refuse_what_has_no_crf_no_source_or_half_a_batch(id: str) -> N
     with pytest.raises(InvalidConfig, match="accumulate"):
         recipe = tiny_recipe(setting=id, architecture="crf", accumulate=2)
         list(train(recipe, tiny_data(source=True), checkpoint_dir=Path("unused"), encoder=tiny_encoder()))
+
+
+def test_rows_of_a_batch_are_those_windows_collated_but_for_the_padding_of_vectors() -> None:
+    encoder = tiny_encoder()
+    items = (*own_sentences(2), labelled(["Oslo"], [(0, 1, "location")]), labelled(["It", "was"], []))
+    windows = encoder.windows([item.sentence for item in items])
+    tags = [[0] * len(item.sentence.tokens) for item in items]
+    batch = encoder.collate(windows, tags)
+    batch.foreign = torch.eye(4, 7).bool()
+    kept = torch.tensor([False, False, True, True])
+    part, alone = rows_of(batch, kept), encoder.collate(windows[2:], tags)
+    for name in ("positions", "mask", "tags"):
+        assert torch.equal(getattr(part, name), getattr(alone, name))
+    width = alone.input_ids.shape[1]
+    assert torch.equal(part.input_ids[:, :width], alone.input_ids) and not part.attention_mask[:, width:].any()
+    assert part.foreign is not None and torch.equal(part.foreign, batch.foreign[2:])
+    for name in ("lengths", "known", "subwords"):
+        assert torch.equal(getattr(part.sizes, name), getattr(alone.sizes, name))
+    assert part.sizes.padded and not rows_of(batch, torch.tensor([True, False, False, False])).sizes.padded
+
+
+def test_datnets_noise_counts_in_deviations_over_inputs_that_are_no_padding() -> None:
+    inputs, mask = torch.randn(3, 5, 4), torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 0, 0, 0, 0]])
+    inputs[mask == 0] = 100.0
+    torch.testing.assert_close(spread(inputs, mask), inputs[mask.bool()].std())

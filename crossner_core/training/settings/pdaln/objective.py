@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossner_core.encoders.base import Encoder
-from crossner_core.encoders.windows import IGNORED, Batch
+from crossner_core.encoders.windows import IGNORED, Batch, sent_ahead
+from crossner_core.errors import CheckpointMismatch
 from crossner_core.models.base import TokenTagger
 from crossner_core.training.checkpoint import prefixed, within
 from crossner_core.training.mmd import squared_mmd, tag_mmd
@@ -38,7 +39,8 @@ def contrastive_loss(first: Tensor, second: Tensor, temperature: float) -> Tenso
     all_of_them = torch.cat([functional.normalize(second, dim=-1), one])  # (2N, Z): copies, then the sentences
     scores = one @ all_of_them.T / temperature  # (N, 2N)
     itself = torch.arange(count, device=scores.device)
-    scores = scores.masked_fill(torch.eye(count, 2 * count, device=scores.device).bool().roll(count, 1), float("-inf"))
+    own = torch.arange(2 * count, device=scores.device) == (itself + count).unsqueeze(1)  # (N, 2N)
+    scores = scores.masked_fill(own, float("-inf"))
     return functional.cross_entropy(scores, itself)
 
 
@@ -80,7 +82,7 @@ def _divergence(model: TokenTagger, batch: Batch, size: float, rng: np.random.Ge
         length = (table[plain.input_ids].norm(dim=-1) * plain.attention_mask).sum() / plain.attention_mask.sum()
         clean = model.tag_log_probabilities(plain)  # (B, W, K)
     shape = (*plain.input_ids.shape, table.shape[-1])  # (B, L, H)
-    first = torch.from_numpy(rng.standard_normal(shape, dtype=np.float32)).to(table.device)
+    first = sent_ahead(torch.from_numpy(rng.standard_normal(shape, dtype=np.float32)), table.device)
     probe = (unit_noise(first, plain) * length * _PROBE).requires_grad_()
     with input_noise(model, probe):
         moved = model.tag_log_probabilities(plain)
@@ -157,6 +159,11 @@ class PdalnObjective:
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore what `state` returned."""
+        if self.companions.distorts and bool(len(state["neighbours"])) != bool(len(self.companions.neighbours)):
+            raise CheckpointMismatch(
+                "The run's synonyms came from another source than here (WordNet, or the encoder's embeddings): go on "
+                "where WordNet is as it was, or start the run afresh."
+            )
         self.companions.neighbours = state["neighbours"]
         if self.teacher is not None:
             self.teacher.load_state_dict(within("teacher", dict(state)))

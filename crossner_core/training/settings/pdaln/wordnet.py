@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 from crossner_core.errors import BadInput, InvalidConfig
@@ -21,7 +22,7 @@ def wordnet() -> Lexicon | None:
         corpus = importlib.import_module("nltk.corpus").wordnet
         corpus.ensure_loaded()
     except (ImportError, LookupError):
-        return read_wordnet(Path(os.environ.get("WNSEARCHDIR") or DEBIAN_FOLDER))
+        return _of_folder(Path(os.environ.get("WNSEARCHDIR") or DEBIAN_FOLDER))
     return lambda word: {lemma for synset in corpus.synsets(word) for lemma in synset.lemma_names()}
 
 
@@ -59,6 +60,9 @@ def read_wordnet(folder: Path) -> Lexicon | None:
         return synonyms
 
     return words
+
+
+_of_folder = lru_cache(maxsize=1)(read_wordnet)  # plan and stages of a run ask for it
 
 
 def _index(path: Path) -> dict[str, tuple[int, ...]]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.pooling import sentences_at_once
-from crossner_core.encoders.windows import Batch, Window
+from crossner_core.encoders.windows import Batch, Window, sent_ahead
 from crossner_core.errors import CheckpointError
 from crossner_core.models.base import TokenTagger
 from crossner_core.schema import Sentence
@@ -64,7 +64,7 @@ class SelfTrainingObjective:
         chosen = self._drawn(step)
         device = batch.mask.device
         drawn = self.encoder.collate([self.windows[index] for index in chosen]).to(device)
-        soft = self._targets(chosen, drawn.mask.shape[1]).to(device)  # (B, W, K)
+        soft = sent_ahead(self._targets(chosen, drawn.mask.shape[1]), device)  # (B, W, K)
         sure = (soft.max(-1).values >= self.recipe.self_training_threshold) & drawn.mask  # (B, W)
         sharp = soft**self.recipe.self_training_sharpen
         sharp = sharp / sharp.sum(-1, keepdim=True).clamp(min=1e-9)

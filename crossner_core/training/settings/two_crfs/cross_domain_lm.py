@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from crossner_core.encoders.base import Encoder
-from crossner_core.encoders.windows import Batch
+from crossner_core.encoders.windows import Batch, sent_ahead
 from crossner_core.encoders.words import BUCKETS
 from crossner_core.models._recurrent import run_lstm
 from crossner_core.models.base import TokenTagger
@@ -128,7 +128,7 @@ class CrossDomainLmObjective(TwoCrfObjective):
         words = self.words.of(batch)  # (B, W)
         later = torch.arange(1, words.shape[1])
         pairs = (later < batch.sizes.lengths.unsqueeze(1)).flatten()  # (B · (W − 1),) tokens that have one before them
-        places = pairs.nonzero().squeeze(1).to(words.device)
+        places = sent_ahead(pairs.nonzero().squeeze(1), words.device)
         ahead = self.output(forward[:, :-1].flatten(0, 1)[places], words[:, 1:].flatten()[places], drawn)
         behind = self.output(backward[:, 1:].flatten(0, 1)[places], words[:, :-1].flatten()[places], drawn)
         return (ahead.sum() + behind.sum()) / 2

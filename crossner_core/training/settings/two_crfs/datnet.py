@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from crossner_core.encoders.windows import Batch
+from crossner_core.encoders.windows import Batch, sent_ahead
 from crossner_core.models.base import TokenTagger
 from crossner_core.models.bilstm_crf import BilstmCrf
 from crossner_core.models.crf import Crf
@@ -101,7 +101,7 @@ class DatnetObjective(TwoCrfObjective):
         with inputs_kept(model) as inputs:
             plain = super().loss(model, batch, sentences, step)
         (gradient,) = torch.autograd.grad(plain, inputs[0], retain_graph=True)  # (B, L, H)
-        noise = self.recipe.datnet_epsilon * _spread(inputs[0], batch.attention_mask) * unit_noise(gradient, batch)
+        noise = self.recipe.datnet_epsilon * spread(inputs[0], batch.attention_mask) * unit_noise(gradient, batch)
         with input_noise(model, noise):
             return plain + super().loss(model, replace(batch, hidden=None).with_host(batch.host), sentences, step)
 
@@ -121,11 +121,11 @@ class DatnetObjective(TwoCrfObjective):
         mask = torch.cat([_as_wide(domain.batch.mask.unsqueeze(-1), width).squeeze(-1) for domain in domains])
         logits = self.discriminator(Reversed.apply(shared, self.recipe.datnet_reversal), mask)
         rows = [domain is source for domain in domains for _ in range(len(domain.read))]
-        is_source = torch.tensor(rows, device=mask.device)  # (B,)
+        is_source = sent_ahead(torch.tensor(rows), mask.device)  # (B,)
         return resource_loss(logits, is_source, self.recipe.datnet_alpha, self.recipe.datnet_gamma)
 
 
-def _spread(inputs: Tensor, mask: Tensor) -> Tensor:
+def spread(inputs: Tensor, mask: Tensor) -> Tensor:
     """Return the standard deviation of inputs (B, L, H) where the mask (B, L) is 1, a scalar without gradient."""
     shown, values = mask.unsqueeze(-1), inputs.detach()
     count = mask.sum() * inputs.shape[-1]

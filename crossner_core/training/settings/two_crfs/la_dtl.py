@@ -7,6 +7,7 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
+from crossner_core.encoders.windows import sent_ahead
 from crossner_core.models.base import TokenTagger
 from crossner_core.models.crf import Crf
 from crossner_core.training.mmd import FIXED, tag_mmd
@@ -53,7 +54,7 @@ class LaDtlObjective(TwoCrfObjective):
 
 def squared_distance(source: SourceCrf, target: Crf, tags: Collection[int]) -> Tensor:
     """Return ‖θ_s − θ_t‖² over the parameters of these tags, as indices: rows of the head, and scores of the chain."""
-    index = torch.tensor(list(tags), device=target.head.weight.device)
+    index = sent_ahead(torch.tensor(list(tags)), target.head.weight.device)
     ours, theirs = target.tag_pairs(), source.chain
     pairs = [
         (source.head.weight[index], target.head.weight[index]),

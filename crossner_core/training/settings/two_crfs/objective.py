@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from crossner_core.encoders.windows import Batch
+from crossner_core.encoders.windows import Batch, sent_ahead
 from crossner_core.errors import InvalidConfig
 from crossner_core.models._linear_chain import Chain
 from crossner_core.models.base import TokenTagger
@@ -103,11 +103,11 @@ class TwoCrfObjective:
 def rows_of(batch: Batch, rows: Tensor) -> Batch:
     """Return the windows of a batch at these rows (B,), True where they stay, with the vectors it has of them.
 
-    They are as wide as their longest; the vectors keep their padding. With rows on the CPU no GPU is waited for.
+    They are as wide as their longest; the vectors keep their padding. Rows are on the CPU: no GPU is waited for.
     """
     sizes = batch.sizes.at(rows, batch.attention_mask.shape[1])
     width = int(sizes.lengths.max())
-    places = rows.nonzero().squeeze(1).to(batch.mask.device)  # (B',)
+    places = sent_ahead(rows.nonzero().squeeze(1), batch.mask.device)  # (B',)
     return replace(
         batch,
         input_ids=batch.input_ids[places],
