@@ -322,13 +322,14 @@ def gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Sco
         over = (*over, "95 % interval")
         lines = [(*line, interval_words(gain)) for line, gain in zip(lines, whole, strict=True)]
         note += f"; the interval{' of the average' if len(config.corpora) > 1 else ''} by Student's t over the seeds"
-        if not config.own_source and any(_has_source_stage(config, row) for row in rows):
-            note += f". {ONE_SOURCE.rstrip('.')}"
-    return Table(f"{title}: differences", ("", *_columns(config), *over), tuple(lines), f"{note}.")
+    note += "."
+    if "95 % interval" in over and not config.own_source and any(_has_source_stage(config, row) for row in rows):
+        note += f" {ONE_SOURCE}"
+    return Table(f"{title}: differences", ("", *_columns(config), *over), tuple(lines), note)
 
 
 def _has_source_stage(config: StudyConfig, row: Row) -> bool:
-    """Return whether a row's runs begin with a stage on the source, which the same seed gives the same checkpoint."""
+    """Return whether a row's runs begin with a stage on the source."""
     spec = next(spec for spec in fields(Recipe) if spec.name == "source_seed")
     return matters(spec, config.recipe_of(row.label, **own_changes(row)).to_dict())
 
