@@ -64,6 +64,11 @@ class PretrainResult(Record):
         now = self.after if self.refit is None else self.refit
         return now > self.before if MEASURES[self.kind][1] else now < self.before
 
+    @property
+    def text(self) -> str:
+        """What it was trained on: names of files, or a level of a Wikipedia corpus; empty if that is not recorded."""
+        return ", ".join(dict.fromkeys(_texts(self.provenance.get("corpus"))))
+
     def in_words(self) -> str:
         """Return the effect as text: held-out perplexity, or F1 in percent, before and after."""
         f1 = self.measure == "f1"
@@ -74,6 +79,20 @@ class PretrainResult(Record):
         )
         words = f"held-out {'F1' if f1 else self.measure} {before} → {after}"
         return f"{words} ({refit[0]} through a fresh head)" if refit else words
+
+
+def _texts(part: Any) -> Iterator[str]:
+    """Yield the texts that a provenance names, wherever they are in it."""
+    if isinstance(part, Mapping):
+        if "bytes" in part:  # a file
+            yield str(part["name"])
+        elif "level" in part:
+            yield f"Wikipedia ({', '.join(filter(None, (part['domain'], part['level'])))})"
+        else:
+            part = list(part.values())
+    if isinstance(part, list):
+        for one in part:
+            yield from _texts(one)
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,7 +206,8 @@ def _pretrained(encoder: str) -> str:
         return ""
     except BadInput:  # the tables remain valid: the weights, which their cells name by hash, could be read
         return "the outcome of its pre-training cannot be read"
-    return f"{result.in_words()} by {result.tokens:,} subwords in {result.steps:,} steps"
+    text = f" of {result.text}" if result.text else ""
+    return f"{result.in_words()} by {result.tokens:,} subwords{text} in {result.steps:,} steps"
 
 
 def _machine(values: Mapping[str, Any]) -> str:

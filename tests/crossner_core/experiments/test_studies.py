@@ -97,14 +97,20 @@ def test_study_says_what_an_encoders_pretraining_came_to(data: Path, encoder: st
     made = PretrainResult(
         kind="dapt", encoder=str(own), before=719.25, after=256.5, measure="perplexity", steps=150, epochs=1,
         tokens=300_000, seconds=1.0, peak_memory_mb=1.0, refit=260.0,
+        provenance={"corpus": {"files": [{"name": "wiki.txt", "bytes": 5, "sha256": "0"}], "percent": 25}},
     )  # fmt: skip
+    level = {"manifest": [{"name": "manifest.json", "bytes": 5}], "domain": "music", "level": "entity"}
+    assert replace(made, provenance={"corpus": level}).text == "Wikipedia (music, entity)"
+    assert replace(made, provenance={"corpus": "own sentences"}).text == ""
     (own / "pretraining.json").write_text(json.dumps(made.to_dict()), encoding="utf-8")
     small = _small(encoder)
     recipe = {name: value for name, value in small.recipe.items() if name != "encoder"}
     config = replace(small, corpora=("north",), seeds=(1,), recipe=recipe, encoders=(f"none={encoder}", f"dapt={own}"))
     result = _run(config, data, tmp_path)[-1].result
     assert result is not None
-    said = "held-out perplexity 719.25 → 256.50 (260.00 through a fresh head) by 300,000 subwords in 150 steps"
+    said = (
+        "held-out perplexity 719.25 → 256.50 (260.00 through a fresh head) by 300,000 subwords of wiki.txt in 150 steps"
+    )
     assert [one["pretrained"] for one in result.encoders] == ["", said] and said in how_measured(result)
     (own / "pretraining.json").write_text("{", encoding="utf-8")
     again = _run(config, data, tmp_path)[-1].result
