@@ -55,8 +55,8 @@ _WHY: Mapping[tuple[tuple[str, str], tuple[str, str]], str] = {
         "their language models read the domain's raw text (music: 195 million tokens), ours the labelled sentences"
     ),
     (("Coach word", "joint"), ("BiLSTM-CRF word+char", "joint")): (
-        "Coach adds 1.42 to the BiLSTM-CRF on words here, 4.81 there ([crossner](crossner.md), *word*), for reasons that "
-        "we do not know"
+        "Coach adds 1.42 to the BiLSTM-CRF on words here, 4.81 there ([crossner](crossner.md), *word*); we do not know "
+        "why"
     ),
     (("PDALN (mean)", "unsupervised"), ("BERT + CRF", "unsupervised")): (
         "our CRF is 19 points above theirs, which may leave less to gain"
