@@ -91,8 +91,8 @@ def _texts(part: Any) -> Iterator[str]:
         else:
             part = list(part.values())
     if isinstance(part, list):
-        for one in part:
-            yield from _texts(one)
+        for inner in part:
+            yield from _texts(inner)
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,8 +226,8 @@ def test_differences_of_several_seeds_have_an_interval_of_their_average() -> Non
     assert both.columns == ("", "music", "ai", "average", "over corpora", "95 % interval")
     gains = summary([1.0, 1.0, 2.0], signed=True)
     assert (both.rows[0][3], both.rows[0][5]) == (gains, interval_words(gains))
-    (one,) = gain_table("ours", StudyConfig(corpora=("music",)), rows, scores).rows
-    assert one[1:] == (summary([1.0, 2.0, 3.0], signed=True), "-0.48 to +4.48")  # 2 ± 4.303 · 1 / √3
+    (line,) = gain_table("ours", StudyConfig(corpora=("music",)), rows, scores).rows
+    assert line[1:] == (summary([1.0, 2.0, 3.0], signed=True), "-0.48 to +4.48")  # 2 ± 4.303 · 1 / √3
     assert "one checkpoint" not in both.note
     staged = StudyConfig(corpora=("music", "ai"), recipe={"setting": "pretrain_finetune"})
     assert gain_table("ours", staged, rows, scores).note.endswith("the interval leaves it out.")
