@@ -15,53 +15,87 @@ import torch
 from torch import Tensor, nn
 
 from crossner_core.encoders.base import vectors
+from crossner_core.encoders.flair import Body as FlairBody
 from crossner_core.encoders.windows import IGNORED, Batch, Sizes, Window
 from crossner_core.encoders.words import Body
 from crossner_core.errors import InvalidConfig
 from crossner_core.exports import decoder
-from crossner_core.exports._word_graph import GraphLstm, GraphWords
+from crossner_core.exports._graph_parts import GraphCells, GraphFlair, GraphLstm, GraphWords
 from crossner_core.exports._writing import (
     check_scores,
     check_spans,
     check_windows,
     label_predictor,
+    probe_sentences,
     settings_of,
+    weights_of,
     write_reader,
 )
 from crossner_core.exports.base import EXPORTS, About
 from crossner_core.models.base import TokenTagger
 from crossner_core.models.bilstm_crf import BilstmCrf
+from crossner_core.models.coach import Coach
+from crossner_core.models.multi_cell import MultiCell
 from crossner_core.training.predictor import Predictor
 
 OPSET = 18
 
 
 class _Graph(nn.Module):
-    """From subwords (B, L) to each one's tag scores (B, L, A), or to its vector (B, L, H) if the head reads tags.
+    """From subwords (B, L) to each one's tag scores (B, L, A), or to its vector (B, L, H) if the decoder does the rest.
 
-    Words of an encoder `words` are (B, L, 2 + C); a BiLSTM reads all that are given.
+    Its inputs are those of `decoder.inputs_of`. What reads tokens one after another gives a row for each: tag scores
+    (B, W, A), or, of Coach, the scores of its steps and its states.
     """
 
     def __init__(self, model: TokenTagger, allowed: int, *, only_vectors: bool) -> None:
         super().__init__()
         self.model, self.allowed, self.only_vectors = model, allowed, only_vectors
-        self.body = GraphWords(model.encoder) if isinstance(model.encoder, Body) else model.encoder
-        lstms = (model.lstm, model.private) if isinstance(model, BilstmCrf) else ()
-        self.lstms = nn.ModuleList(GraphLstm(lstm) for lstm in lstms if lstm is not None)
+        self.body = _body(model.encoder)
+        self.readers = nn.ModuleList(_readers(model))
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        # (B, L): each subword as if it were a word
-        positions = torch.arange(input_ids.shape[1]).expand_as(attention_mask)
-        unknown = torch.full_like(attention_mask, IGNORED)
-        batch = Batch(input_ids, attention_mask, positions, attention_mask.bool(), unknown)
-        sizes = attention_mask.sum(1)  # (B,)
-        batch.with_host(Sizes(sizes, torch.zeros_like(sizes), sizes, True))  # a graph cannot look whether any is padded
-        hidden = vectors(self.body, batch).float()  # (B, L, H)
-        if self.lstms:
-            states = torch.cat([lstm(hidden, sizes)[0] for lstm in self.lstms], -1)
-            return self.model.get_submodule("head")(states).float()[..., : self.allowed]
-        batch.hidden = hidden
-        return hidden if self.only_vectors else self.model.scores(batch)[..., : self.allowed]
+    def forward(
+        self,
+        attention_mask: Tensor,
+        input_ids: Tensor | None = None,
+        positions: Tensor | None = None,
+        texts: Tensor | None = None,
+        ends: Tensor | None = None,
+    ) -> Tensor:
+        # Without positions each subword is read as if it were a word.
+        everywhere = torch.arange(attention_mask.shape[1]).expand_as(attention_mask)
+        places = everywhere if positions is None else positions
+        mask = attention_mask.bool() if positions is None else positions >= 0  # (B, W)
+        ids = attention_mask if input_ids is None else input_ids
+        batch = Batch(ids, attention_mask, places.clamp(min=0), mask, torch.full_like(places, IGNORED))
+        subwords = attention_mask.sum(1)  # (B,)
+        batch.with_host(Sizes(subwords, torch.zeros_like(subwords), subwords, True))  # it cannot look for padding
+        spelt = isinstance(self.body, GraphFlair)
+        hidden = self.body(ids, attention_mask, texts, ends) if spelt else vectors(self.body, batch)
+        batch.hidden = hidden.float()  # (B, L, H)
+        if self.only_vectors:
+            return batch.hidden
+        if not self.readers:
+            return self.model.scores(batch)[..., : self.allowed]
+        tokens = self.model.token_vectors(batch)
+        states = torch.cat([reader(tokens, mask.sum(1)) for reader in self.readers], -1)
+        scores = self.model.get_submodule("head")(states).float()
+        return torch.cat((scores, states), -1) if isinstance(self.model, Coach) else scores[..., : self.allowed]
+
+
+def _body(encoder: nn.Module) -> nn.Module:
+    """Return an encoder's module as a graph can hold it."""
+    if isinstance(encoder, FlairBody):
+        return GraphFlair(encoder)
+    return GraphWords(encoder) if isinstance(encoder, Body) else encoder
+
+
+def _readers(model: TokenTagger) -> list[nn.Module]:
+    """Return what reads a model's tokens one after another; none for what reads each subword alone."""
+    if isinstance(model, MultiCell):
+        return [GraphCells(model.layer)]
+    lstms = (model.lstm, model.private) if isinstance(model, BilstmCrf) else ()
+    return [GraphLstm(lstm) for lstm in lstms if lstm is not None]
 
 
 def write_model(predictor: Predictor, folder: Path, about: About, *, single: bool = True, both: bool = False) -> None:
@@ -72,12 +106,10 @@ def write_model(predictor: Predictor, folder: Path, about: About, *, single: boo
     settings = settings_of(predictor, about)
     (folder / decoder.SETTINGS).write_text(json.dumps(settings, ensure_ascii=False, indent=1), "utf-8")
     write_reader(predictor, folder)
-    labels = label_predictor(predictor)
-    if labels is not None:
-        weights: dict[str, Any] = {name: value.detach().cpu().numpy() for name, value in labels.weights().items()}
+    if weights := weights_of(predictor):
         np.savez(folder / decoder.WEIGHTS, **weights)
     path = folder / decoder.MODEL
-    _export(predictor, path, len(settings["tags"]), only_vectors=labels is not None)
+    _export(predictor, path, settings)
     tagger = decoder.Tagger.load(folder, threads=1)
     check_windows(predictor, tagger.decoder, tagger.tokenizer)
     check_scores(predictor, lambda windows: _scores(tagger, windows), "ONNX graph")
@@ -88,20 +120,28 @@ def write_model(predictor: Predictor, folder: Path, about: About, *, single: boo
         path.unlink()
 
 
-def _export(predictor: Predictor, path: Path, allowed: int, *, only_vectors: bool) -> None:
-    model = _Graph(predictor.model, allowed, only_vectors=only_vectors)
-    piece = np.shape(predictor.encoder.pieces([["Ada"]])[0][0][0])  # a subword is one number, a word several
-    ids = torch.full((2, 8, *piece), predictor.encoder.pad_id, dtype=torch.int64)
-    mask = torch.ones((2, 8), dtype=torch.int64)
-    rows, length = torch.export.Dim("rows", min=1), torch.export.Dim("length", min=2)
+def _export(predictor: Predictor, path: Path, settings: dict[str, Any]) -> None:
+    only_vectors = label_predictor(predictor) is not None
+    model = _Graph(predictor.model, len(settings["tags"]), only_vectors=only_vectors)
+    windows = predictor.encoder.windows(probe_sentences(predictor.encoder)[2:])  # of which the first two tag a part
+    given = {name: torch.from_numpy(values) for name, values in decoder.inputs_of(settings, _read(windows[:2])).items()}
+    rows = torch.export.Dim("rows", min=1)
+    length, tokens, characters = (torch.export.Dim(name, min=2) for name in ("length", "tokens", "characters"))
+    sizes = {
+        "input_ids": {1: length},
+        "attention_mask": {1: length},
+        "positions": {1: tokens},
+        "texts": {2: characters},
+        "ends": {2: length},
+    }
     try:
         with predictor.evaluating(), _silent():
             program = torch.onnx.export(
                 model.eval(),
-                (ids, mask),
-                input_names=["input_ids", "attention_mask"],
+                kwargs=given,
+                input_names=list(given),
                 output_names=["vectors" if only_vectors else "scores"],
-                dynamic_shapes=({0: rows, 1: length}, {0: rows, 1: length}),
+                dynamic_shapes={name: {0: rows, **sizes[name]} for name in given},
                 opset_version=OPSET,
                 dynamo=True,
                 external_data=False,
@@ -129,10 +169,15 @@ def _quantize(path: Path, to: Path) -> None:
 
 def _scores(tagger: decoder.Tagger, windows: list[Window]) -> Tensor:
     """Return what the graph gives for the windows' tokens, padded: (B, W, A or H)."""
-    given = [decoder.Window(0, w.start, w.end, True, list(w.input_ids), list(w.positions)) for w in windows]
+    given = _read(windows)
     pairs = zip(given, tagger.rows(given), strict=True)
     rows = [torch.from_numpy(output[window.positions]) for window, output in pairs]
     return nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+
+def _read(windows: list[Window]) -> list[decoder.Window]:
+    """Return windows as the decoder has them."""
+    return [decoder.Window(0, w.start, w.end, True, list(w.input_ids), list(w.positions)) for w in windows]
 
 
 @contextmanager

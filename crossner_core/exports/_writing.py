@@ -8,17 +8,21 @@ from typing import Any
 
 import torch
 
-from crossner_core.encoders import words
+from crossner_core.encoders import flair, words
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.names import TRANSFORMER
 from crossner_core.encoders.transformer import PROBE, quiet
+from crossner_core.encoders.windows import Batch
 from crossner_core.errors import InvalidConfig
 from crossner_core.exports import decoder
 from crossner_core.exports.base import About, described
 from crossner_core.models._label_predictor import LabelPredictor
+from crossner_core.models.base import TokenTagger
 from crossner_core.models.bilstm_crf import BilstmCrf
+from crossner_core.models.coach import Coach
 from crossner_core.models.heads import head_tags
 from crossner_core.models.label_aware import LabelAware
+from crossner_core.models.multi_cell import MultiCell
 from crossner_core.schema import Sentence, sentence_from_words
 from crossner_core.tokenize import word_pattern
 from crossner_core.training.predictor import Predictor
@@ -53,21 +57,29 @@ def settings_of(predictor: Predictor, about: About) -> dict[str, Any]:
             "numbers": [list(numbers) for numbers in calibration.spans.numbers],
         },
     }
-    if isinstance(encoder, words.Words):
+    if isinstance(encoder, flair.Flair):
+        settings["characters"] = {
+            "known": encoder.chosen.characters,
+            "characters_of_an_end": flair.CHARACTERS_OF_AN_END,
+            "after_gap": encoder.chosen.after_gap,
+        }
+    if (beside := _word_vectors(encoder)) is not None:
         settings["word_numbers"] = {
-            "case": encoder.chosen.case,
-            "known": len(encoder.rows),
+            "case": beside.chosen.case,
+            "known": len(beside.rows),
             "hashes": words.BUCKETS,
             "characters_of_an_end": words.CHARACTERS_OF_AN_END,
             "character_hashes": words.CHARACTER_BUCKETS,
         }
-    else:
+    if encoder.kind == TRANSFORMER:
         settings["unknown_id"] = subwords_of(predictor).unk_token_id
-    if isinstance(predictor.model, BilstmCrf):  # which does not see what stands around the tagged words of a window
-        settings["tagged_alone"] = True
+    if reads_tokens(predictor.model):
+        settings["reads_tokens"] = True
     if (chain := predictor.model.tag_pairs()) is not None:
         parts = chain.first(len(tags))._asdict()
         settings["chain"] = {name: part.detach().cpu().double().tolist() for name, part in parts.items()}
+    if isinstance(predictor.model, Coach):
+        settings["spans_first"] = True
     if (labels := label_predictor(predictor)) is not None:
         settings["labels"] = {
             "background": labels.background,
@@ -85,12 +97,32 @@ def label_predictor(predictor: Predictor) -> LabelPredictor | None:
     return predictor.model.label_reader() if isinstance(predictor.model, LabelAware) else None
 
 
+def reads_tokens(model: TokenTagger) -> bool:
+    """Return whether a model reads the tagged words of a window one after another, and nothing around them."""
+    return isinstance(model, BilstmCrf | MultiCell)
+
+
+def weights_of(predictor: Predictor) -> dict[str, Any]:
+    """Return the arrays, by name, that the decoder computes with; none if the graph gives a tagger's scores."""
+    parts: dict[str, torch.Tensor] = {}
+    if isinstance(predictor.model, Coach):
+        parts = predictor.model.span_weights(len(predictor.types))
+    elif (labels := label_predictor(predictor)) is not None:
+        parts = dict(labels.weights())
+    return {name: value.detach().cpu().numpy() for name, value in parts.items()}
+
+
 def write_reader(predictor: Predictor, folder: Path) -> None:
     """Write what turns words into the model's numbers: tokenizer.json, or the words of the file of vectors, if any."""
-    if isinstance(predictor.encoder, words.Words):
-        predictor.encoder.write_words(folder)
-    else:
+    if predictor.encoder.kind == TRANSFORMER:
         write_tokenizer(predictor, folder / decoder.TOKENIZER)
+    elif (own := _word_vectors(predictor.encoder)) is not None:
+        own.write_words(folder)
+
+
+def _word_vectors(encoder: Encoder) -> words.Words | None:
+    """Return the word vectors that an encoder is, or has beside character models."""
+    return encoder.words if isinstance(encoder, flair.Flair) else encoder if isinstance(encoder, words.Words) else None
 
 
 def write_tokenizer(predictor: Predictor, path: Path) -> None:
@@ -145,13 +177,11 @@ def check_spans(predictor: Predictor, tagger: decoder.Tagger) -> None:
 
 
 def check_scores(predictor: Predictor, score: Callable[[list[Any]], torch.Tensor], what: str) -> None:
-    """Raise InvalidConfig unless `score` gives the model's own scores (B, W, A) for windows of the probe sentences."""
+    """Raise InvalidConfig unless `score` gives what the model does (B, W, …) for windows of the probe sentences."""
     windows = predictor.encoder.windows(probe_sentences(predictor.encoder)[:2])
-    allowed = len(head_tags(predictor.types))
     with predictor.evaluating():
         batch = predictor.encoder.collate(windows)
-        ours = predictor.model.scores(batch)[..., :allowed] if label_predictor(predictor) is None else None
-        ours = predictor.model.token_vectors(batch) if ours is None else ours
+        ours = _given(predictor, batch)
         theirs = score(windows)
     gap = float(((ours - theirs) * batch.mask.unsqueeze(2)).abs().max())
     if not gap < 1e-3 * max(1.0, float(ours.abs().max())):
@@ -159,3 +189,14 @@ def check_scores(predictor: Predictor, score: Callable[[list[Any]], torch.Tensor
             f"The {what} of encoder {predictor.encoder.name!r} gives other scores than the tagger, by up to {gap:.3g}; "
             "it was not written. Train with another encoder, such as minilm."
         )
+
+
+def _given(predictor: Predictor, batch: Batch) -> torch.Tensor:
+    """Return what the graph of a model should give for tokens: scores (B, W, A), vectors, or Coach's first step."""
+    model = predictor.model
+    if label_predictor(predictor) is not None:
+        return model.token_vectors(batch)
+    if isinstance(model, Coach):
+        states = model.read(batch)
+        return torch.cat((model.head(states), states), -1)
+    return model.scores(batch)[..., : len(head_tags(predictor.types))]

@@ -41,8 +41,6 @@ class Export:
     has_int8: bool = True
     refused: Mapping[str, str] = field(default_factory=dict)
     """Reason by architecture, whatever the encoder."""
-    refused_on: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Reason by architecture, by kind of encoder."""
     encoders: tuple[str, ...] = (TRANSFORMER,)
     """The kinds of encoders that it takes."""
 
@@ -66,15 +64,10 @@ class Export:
         if is_plain(recipe):
             return ""
         name = recipe.architecture
+        if not (why := self.refused.get(name, "")):
+            return ""
         title = f"{name} ({architecture_title(name)})"
-        if why := self.refused.get(name, ""):
-            return f"The architecture of this run is {title}, which cannot be exported to {self.id}: {why}"
-        if why := self.refused_on.get(kind, {}).get(name, ""):
-            return (
-                f"The architecture of this run is {title} on the encoder {recipe.encoder}, which cannot be exported "
-                f"to {self.id}: {why}"
-            )
-        return ""
+        return f"The architecture of this run is {title}, which cannot be exported to {self.id}: {why}"
 
     def require_int8(self, wanted: bool) -> None:
         """Raise InvalidConfig if int8 weights are wanted where there are none."""
@@ -84,21 +77,17 @@ class Export:
 
 
 NO_GRAPH = {
-    "bartner": "it writes the entities one after another, each by those before it, and a graph gives all at once.",
-    "coach": "after its BiLSTM-CRF it chooses a type for each whole span, and a graph gives scores of words.",
-    "multi_cell": "its LSTM has a cell for each type, and there is no such operator for a graph.",
+    "bartner": "it writes the entities one after another, each by those before it, and a graph gives all at once."
 }
 """Why architectures cannot leave as a graph, whatever the encoder."""
-NO_GRAPH_ON = {TRANSFORMER: {"bilstm_crf": "its BiLSTM reads whole words one after the other, the graph subwords."}}
-"""Why others cannot, by the kind of their encoder."""
-GRAPHS = (
-    "taggers on a transformer or on words: every architecture but bartner, coach and multi_cell, and bilstm_crf on "
-    "words alone"
-)
+GRAPHS = "taggers of every architecture but bartner, on a transformer, on words or on flair"
 """What can leave as a graph."""
+READABLE = (TRANSFORMER, WORDS, FLAIR)
+"""The kinds of encoders that a graph can hold."""
 _ENCODERS = {
     WORDS: "it reads whole words, and AutoModelForTokenClassification is a transformer that reads subwords.",
-    FLAIR: "it reads a sentence as one text, character by character, and the exports read subwords or whole words.",
+    FLAIR: "it reads a sentence character by character, and AutoModelForTokenClassification is a transformer that "
+    "reads subwords.",
 }
 """Why encoders of a kind cannot leave, where a target does not take them."""
 

@@ -26,6 +26,10 @@ import numpy as np
 FORMAT = 1
 SETTINGS, TOKENIZER, VOCABULARY, WEIGHTS = "config.json", "tokenizer.json", "words.json", "labels.npz"
 MODEL, MODEL_INT8 = "model.onnx", "model_int8.onnx"
+# Tags of a first step that finds spans of any type.
+STEPS = ("O", "B-span", "I-span")
+# Numbers that are no character of a list: of another one, of a text's edges, and of the space between words.
+UNKNOWN, EDGE, GAP, SPECIAL = 1, 2, 3, 4
 FORBIDDEN = -1e4
 _LEAST = 1e-5
 # Steps after which the backward LSTM looks whether it arrived at the states of the prefix before, up to rounding.
@@ -56,7 +60,7 @@ class Window(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What the model gave for one window: a row per subword, tag scores (L, A) or vectors (L, H)."""
+    """What the model gave for one window: a row per subword, tag scores (L, A) or vectors (L, H), or both."""
 
     window: Window
     rows: Array
@@ -72,7 +76,8 @@ class Decoder:
         self.settings = settings
         self.tags: list[str] = list(settings["tags"])
         self.pattern = re.compile(settings["words"])
-        start, transitions = _iob2(self.tags)
+        spans_first = bool(settings.get("spans_first"))
+        start, transitions = _iob2(STEPS if spans_first else self.tags)
         if not settings["constrained"]:
             start, transitions = np.zeros_like(start), np.zeros_like(transitions)
         self.start, self.transitions, self.end = start, transitions, np.zeros_like(start)
@@ -81,7 +86,8 @@ class Decoder:
             self.transitions = transitions + np.asarray(chain["transitions"])
             self.end = np.asarray(chain["end"])
         self.is_chain = bool(chain)
-        self.labels = None if weights is None else _Labels(settings["labels"], weights)
+        self.labels = _Labels(settings["labels"], weights) if weights and not spans_first else None
+        self.types = _Types(weights) if weights and spans_first else None
 
     def words(self, text: str) -> list[tuple[int, int]]:
         """Return the character offsets of a text's words."""
@@ -126,11 +132,13 @@ class Decoder:
 
     def decode(self, outputs: Sequence[Output]) -> list[tuple[Array, Array]]:
         """Return each window's tags (W,) as indices, and their probabilities (W,); the scores are tempered."""
+        starts = self._starts(outputs)
         if self.labels is not None:
-            answers = self.labels.decode(outputs, self._starts(outputs), self.transitions)
+            answers = self.labels.decode(outputs, starts, self.transitions)
         else:
-            starts = self._starts(outputs)
             answers = [self._best(output, start) for output, start in zip(outputs, starts, strict=True)]
+        if self.types is not None:
+            answers = [self.types.choose(output, *best) for output, best in zip(outputs, answers, strict=True)]
         return [(path, self._probabilities(path, scores)) for path, scores in answers]
 
     def spans(self, path: Sequence[int], probabilities: Sequence[float]) -> list[Span]:
@@ -150,11 +158,14 @@ class Decoder:
 
     def _starts(self, outputs: Sequence[Output]) -> list[Array]:
         """Return the scores (A,) of each window's first tag: of any start, or of what may follow the tag before."""
-        return [self.start if output.before is None else self.transitions[output.before] for output in outputs]
+        before = [output.before for output in outputs]
+        if self.types is not None:
+            before = [tag and 2 - tag % 2 for tag in before]  # the step of a tag
+        return [self.start if tag is None else self.transitions[tag] for tag in before]
 
     def _best(self, output: Output, start: Array) -> tuple[Array, Array]:
         """Return the best path (W,), and the scores (W, A) that give its probabilities."""
-        scores = output.rows[output.window.positions].astype(np.float64)  # (W, A)
+        scores = output.rows[output.window.positions, : len(self.start)].astype(np.float64)  # (W, A)
         if not self.is_chain:
             scores = _log_softmax(scores)
             path = _viterbi(scores, start, self.transitions, self.end) if self.settings["constrained"] else None
@@ -167,6 +178,47 @@ class Decoder:
         return tempered[np.arange(len(path)), path]
 
 
+class _Types:
+    """Chooses a type for each span, which a first step found: by the sum of a BiLSTM's states over its words.
+
+    Source: Coach (ACL 2020), sections 2.1 and 2.2.
+    """
+
+    def __init__(self, weights: Mapping[str, Array]) -> None:
+        self.weights = weights
+
+    def choose(self, output: Output, path: Array, of_steps: Array) -> tuple[Array, Array]:
+        """Return a window's tags (W,) and their log-probabilities (W, A), given its best steps and those of all steps.
+
+        A word outside of all spans counts as one of its own. A span that continues one of the window before keeps its
+        type.
+        """
+        states = output.rows[output.window.positions, len(STEPS) :]  # (W, D)
+        begins = (path != 2) | (np.concatenate(([0], path[:-1])) == 0)
+        starts, number = np.flatnonzero(begins), begins.cumsum() - 1
+        scores = self._scores(states, starts, np.diff(starts, append=len(path)))  # (N, A)
+        if output.before and path[0] == 2:
+            scores[0, np.arange(scores.shape[1]) != (output.before - 1) // 2] = FORBIDDEN
+        types = _log_softmax(scores)
+        tags = np.where(path == 0, 0, path + 2 * types.argmax(1)[number])
+        typed = types[number][:, :, None] + of_steps[:, None, 1:]  # (W, T, 2)
+        return tags, np.concatenate([of_steps[:, :1], typed.reshape(len(path), -1)], 1)
+
+    def _scores(self, states: Array, starts: Array, sizes: Array) -> Array:
+        """Return the scores (N, T) of the types for spans of words with these states (W, D)."""
+        summed = []
+        for name, ahead in (("forwards", True), ("backwards", False)):
+            reader = _Cell(self.weights, name, states)
+            state = cell = np.zeros((len(starts), len(reader.recurrent)), dtype=states.dtype)
+            total = np.zeros_like(state)
+            for place in range(max(sizes)):
+                words = starts + (np.minimum(place, sizes - 1) if ahead else np.maximum(sizes - 1 - place, 0))
+                state, cell = reader.step(words, state, cell)
+                total += np.where((place < sizes)[:, None], state, 0.0)
+            summed.append(total)
+        return (np.concatenate(summed, 1) @ self.weights["types"].T).astype(np.float64)
+
+
 class Pieces(NamedTuple):
     """What a sentence is to the model: its subwords, or its whole words, and which word each belongs to."""
 
@@ -174,17 +226,8 @@ class Pieces(NamedTuple):
     word_ids: list[int]
 
 
-class WordNumbers:
-    """Reads whole words as the encoder `words` does; it is called as a tokenizer is.
-
-    A word is its row in the table of fixed vectors (0: none), its hash, which names its learned vector, and its
-    characters, of which 0 fills up.
-    """
-
-    def __init__(self, settings: Mapping[str, Any], known: Sequence[str]) -> None:
-        self.is_folded, self.hashes = settings["case"] == "fold", settings["hashes"]
-        self.end, self.character_hashes = settings["characters_of_an_end"], settings["character_hashes"]
-        self.rows = {word: row for row, word in enumerate(known, 1)}
+class WholeWords:
+    """Reads each whole word as several numbers; it is called as a tokenizer is."""
 
     def encode(self, words: Sequence[str], **_: Any) -> Pieces:
         """Return the numbers of a sentence's words."""
@@ -195,12 +238,40 @@ class WordNumbers:
         return [self.encode(words) for words in sentences]
 
     def numbers(self, word: str) -> tuple[int, ...]:
-        """Return a word's row, hash and characters: 2 + C numbers."""
+        """Return the numbers of a word."""
+        raise NotImplementedError
+
+
+class WordNumbers(WholeWords):
+    """Reads words as the encoder `words` does.
+
+    A word is its row in the table of fixed vectors (0: none), its hash, which names its learned vector, and its
+    characters, of which 0 fills up: 2 + C numbers.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], known: Sequence[str]) -> None:
+        self.is_folded, self.hashes = settings["case"] == "fold", settings["hashes"]
+        self.end, self.character_hashes = settings["characters_of_an_end"], settings["character_hashes"]
+        self.rows = {word: row for row, word in enumerate(known, 1)}
+
+    def numbers(self, word: str) -> tuple[int, ...]:
         row = self.rows.get(word) or (self.rows.get(word.lower(), 0) if self.is_folded else 0)
-        kept = word if len(word) <= 2 * self.end else word[: self.end] + word[-self.end :]
-        characters = [1 + ord(character) % (self.character_hashes - 1) for character in kept or " "]
+        characters = [1 + ord(character) % (self.character_hashes - 1) for character in _ends(word, self.end) or " "]
         filled = characters + [0] * (2 * self.end - len(characters))
         return row, crc32(word.encode("utf-8", "surrogatepass")) % self.hashes, *filled
+
+
+class CharacterNumbers(WholeWords):
+    """Reads words as the encoder `flair` does: C characters, of which 0 fills up, then the numbers of `words`."""
+
+    def __init__(self, settings: Mapping[str, Any], words: WordNumbers | None) -> None:
+        self.end, self.words = settings["characters_of_an_end"], words
+        self.known = {character: number for number, character in enumerate(settings["known"], SPECIAL)} | {" ": GAP}
+
+    def numbers(self, word: str) -> tuple[int, ...]:
+        spelt = [self.known.get(character, UNKNOWN) for character in _ends(word, self.end)] or [UNKNOWN]
+        beside = self.words.numbers(word) if self.words else ()
+        return (*spelt, *[0] * (2 * self.end - len(spelt)), *beside)
 
 
 class Tagger:
@@ -210,7 +281,7 @@ class Tagger:
     batches; `batch_size=1` makes each sentence independent of the others.
     """
 
-    def __init__(self, decoder: Decoder, tokenizer: Any, run: Callable[[Array, Array], Array]) -> None:
+    def __init__(self, decoder: Decoder, tokenizer: Any, run: Callable[[dict[str, Array]], Array]) -> None:
         self.decoder, self.tokenizer, self.run = decoder, tokenizer, run
 
     @classmethod
@@ -235,8 +306,8 @@ class Tagger:
         session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
         decoder = read_decoder(place)
 
-        def run(input_ids: Array, attention_mask: Array) -> Array:
-            return session.run(None, {"input_ids": input_ids, "attention_mask": attention_mask})[0]
+        def run(inputs: dict[str, Array]) -> Array:
+            return session.run(None, inputs)[0]
 
         return cls(decoder, read_reader(place, decoder.settings), run)
 
@@ -279,21 +350,67 @@ class Tagger:
         return [self.decoder.spans(path, sure) for path, sure in zip(paths, probabilities, strict=True)]
 
     def rows(self, windows: Sequence[Window]) -> list[Array]:
-        """Return the model's output for each window's own subwords; zero for words that the model does not read."""
+        """Return the model's output for each window's own subwords; zero for those that it does not read."""
         settings = self.decoder.settings
-        alone = settings.get("tagged_alone")
-        places = [window.positions if alone else range(len(window.input_ids)) for window in windows]
-        length, piece = max(map(len, places)), np.shape(windows[0].input_ids[0])
-        input_ids = np.full((len(windows), length, *piece), settings["padding_id"], dtype=np.int64)
-        attention = np.zeros((len(windows), length), dtype=np.int64)
-        for row, (window, read) in enumerate(zip(windows, places, strict=True)):
-            input_ids[row, : len(read)] = [window.input_ids[place] for place in read]
-            attention[row, : len(read)] = 1
-        outputs = self.run(input_ids, attention)  # (B, L, A) or (B, L, H)
+        outputs = self.run(inputs_of(settings, windows))  # (B, L, A) or (B, L, H); of what reads tokens (B, W, …)
+        if not settings.get("reads_tokens"):
+            return [output[: len(window.input_ids)] for window, output in zip(windows, outputs, strict=True)]
         answers = [np.zeros((len(window.input_ids), outputs.shape[2]), outputs.dtype) for window in windows]
-        for answer, read, output in zip(answers, places, outputs, strict=True):
-            answer[list(read)] = output[: len(read)]
+        for answer, window, output in zip(answers, windows, outputs, strict=True):
+            answer[window.positions] = output[: len(window.positions)]
         return answers
+
+
+def inputs_of(settings: Mapping[str, Any], windows: Sequence[Window]) -> dict[str, Array]:
+    """Return the graph's inputs by name: `input_ids` (B, L, …), `attention_mask` (B, L), and what this model has more.
+
+    `positions` (B, W) are those of the tagged words, -1 where there is none; `texts` (B, 2, T) and `ends` (B, 2, L)
+    those of `_spelt`.
+    """
+    length, piece = max(len(window.input_ids) for window in windows), np.shape(windows[0].input_ids[0])
+    input_ids = np.full((len(windows), length, *piece), settings["padding_id"], dtype=np.int64)
+    attention = np.zeros((len(windows), length), dtype=np.int64)
+    positions = np.full((len(windows), max(len(window.positions) for window in windows)), -1, dtype=np.int64)
+    for row, window in enumerate(windows):
+        input_ids[row, : len(window.input_ids)] = window.input_ids
+        attention[row, : len(window.input_ids)] = 1
+        positions[row, : len(window.positions)] = window.positions
+    inputs = {"input_ids": input_ids, "attention_mask": attention}
+    if settings.get("reads_tokens"):
+        inputs["positions"] = positions
+    if spelling := settings.get("characters"):
+        size = 2 * spelling["characters_of_an_end"]
+        inputs["texts"], inputs["ends"] = _spelt(input_ids[..., :size], attention, after_gap=spelling["after_gap"])
+        if input_ids.shape[2] > size:
+            inputs["input_ids"] = input_ids[..., size:]
+        else:
+            del inputs["input_ids"]
+    return inputs
+
+
+def _spelt(characters: Array, attention: Array, *, after_gap: bool) -> tuple[Array, Array]:
+    """Join the characters (B, L, C) of words into texts (B, 2, T), and say where the words' states stand: (B, 2, L).
+
+    Of each row the second text is read from the right. A word's state is that after its last character in the order of
+    reading, or with `after_gap` after the space that follows.
+    """
+    texts: list[list[list[int]]] = []
+    ends = np.zeros((len(characters), 2, characters.shape[1]), dtype=np.int64)
+    for row, (words, count) in enumerate(zip(characters, attention.sum(1), strict=True)):
+        text, firsts, lasts = [EDGE], [], []
+        for numbers in words[:count]:
+            firsts.append(len(text))
+            text += numbers[numbers > 0].tolist()
+            lasts.append(len(text) - 1)
+            text.append(GAP)
+        text[-1] = EDGE
+        ways = [text, text[::-1]]
+        ends[row, :, :count] = np.asarray([lasts, len(text) - 1 - np.asarray(firsts)]) + after_gap
+        texts.append([[*way[:-1], GAP] for way in ways] if after_gap else ways)
+    joined = np.zeros((len(texts), 2, max(len(ways[0]) for ways in texts)), dtype=np.int64)
+    for row, ways in enumerate(texts):
+        joined[row, :, : len(ways[0])] = ways
+    return joined, ends
 
 
 class _Labels:
@@ -414,17 +531,22 @@ class _History:
 def read_decoder(folder: Path) -> Decoder:
     """Read the settings of a folder, and the weights that numpy computes with, if there are any."""
     settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-    if not settings.get("labels"):
+    if not (settings.get("labels") or settings.get("spans_first")):
         return Decoder(settings)
     with np.load(folder / WEIGHTS, allow_pickle=False) as weights:
         return Decoder(settings, {name: weights[name] for name in weights.files})
 
 
 def read_reader(folder: Path, settings: Mapping[str, Any]) -> Any:
-    """Read what turns a folder's words into numbers: a tokenizer, or `WordNumbers`; raise ImportError without one."""
+    """Read what turns a folder's words into numbers: `WholeWords` or a tokenizer; raise ImportError without one."""
+    words = None
     if own := settings.get("word_numbers"):
         known = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))["words"] if own["known"] else ()
-        return WordNumbers(own, known)
+        words = WordNumbers(own, known)
+    if spelling := settings.get("characters"):
+        return CharacterNumbers(spelling, words)
+    if words is not None:
+        return words
     try:
         from tokenizers import Tokenizer
     except ImportError as error:
@@ -477,6 +599,11 @@ def _marginals(scores: Array, start: Array, transitions: Array, end: Array) -> A
     for own in scores[:0:-1]:
         behind.append(_log_sum(transitions + (own + behind[-1])[None, :], 1))
     return _log_softmax(np.stack(ahead) + np.stack(behind[::-1]))
+
+
+def _ends(word: str, size: int) -> str:
+    """Return a word, of a longer one `size` characters from each end."""
+    return word if len(word) <= 2 * size else word[:size] + word[-size:]
 
 
 def _fitting(pieces: Sequence[Sequence[Any]], most: int) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crossner_core.encoders.names import TRANSFORMER, WORDS
-from crossner_core.exports.base import GRAPHS, NO_GRAPH, NO_GRAPH_ON, About, Export, register
+from crossner_core.encoders.names import FLAIR, TRANSFORMER, WORDS
+from crossner_core.exports.base import GRAPHS, NO_GRAPH, READABLE, About, Export, register
 
 if TYPE_CHECKING:
     from crossner_core.training.predictor import Predictor
@@ -25,7 +25,11 @@ def write(predictor: Predictor, folder: Path, about: About, int8: bool) -> None:
     (folder / "README.md").write_text(card(predictor, about, use), "utf-8")
 
 
-_READS = {TRANSFORMER: ("subwords", "onnxruntime tokenizers numpy"), WORDS: ("words", "onnxruntime numpy")}
+_READS = {
+    TRANSFORMER: ("subwords", "onnxruntime tokenizers numpy"),
+    WORDS: ("words", "onnxruntime numpy"),
+    FLAIR: ("characters", "onnxruntime numpy"),
+}
 _INT8 = """
 `model_int8.onnx` holds the weights in int8: `Tagger.load(FOLDER, int8=True)`. Its scales depend on the sentences of a
 batch; `batch_size=1` makes each sentence independent of the others.
@@ -55,7 +59,6 @@ register(
         takes=GRAPHS,
         write=write,
         refused=NO_GRAPH,
-        refused_on=NO_GRAPH_ON,
-        encoders=(TRANSFORMER, WORDS),
+        encoders=READABLE,
     )
 )

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crossner_core.encoders.names import TRANSFORMER, WORDS
+from crossner_core.encoders.names import TRANSFORMER
 from crossner_core.errors import InvalidConfig
-from crossner_core.exports.base import GRAPHS, NO_GRAPH, NO_GRAPH_ON, About, Export, register
+from crossner_core.exports.base import GRAPHS, NO_GRAPH, READABLE, About, Export, register
 
 if TYPE_CHECKING:
     from crossner_core.training.predictor import Predictor
@@ -149,7 +149,6 @@ register(
         takes=GRAPHS,
         write=write,
         refused=NO_GRAPH,
-        refused_on=NO_GRAPH_ON,
-        encoders=(TRANSFORMER, WORDS),
+        encoders=READABLE,
     )
 )

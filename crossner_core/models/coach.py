@@ -97,6 +97,13 @@ class Coach(ReadsTypes, BilstmCrf):
         read = run_lstm(self.spans, self.dropout(inside), spans.sizes, bf16=self.use_bf16)  # (N, S, 2 · span_size)
         return (self.to_types(read.sum(1)) @ self._type_vectors().T).float()
 
+    def span_weights(self, count: int) -> dict[str, Tensor]:
+        """Return by name what the first `count` types' scores of a span depend on besides the states of its tokens."""
+        ways = {"forwards": "", "backwards": "_reverse"}
+        names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+        lstm = {f"{way}.{name}": getattr(self.spans, name + end) for way, end in ways.items() for name in names}
+        return {**lstm, "types": self._type_vectors()[:count] @ self.to_types.weight}  # (count, 2 · span_size)
+
     def _type_vectors(self) -> Tensor:
         return self._means() + self.own_rows if self.options.type_rows else self._means()  # (T, H)
 

@@ -24,6 +24,8 @@ from crossner_core.training.predictor import Predictor, build_model
 from tests.support.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
 
 ABOUT = About("tiny-run-3", "data set own")
+# Large drawn LSTMs are chaotic: they would turn differences of rounding into others.
+SMALL = {"lstm_size": 12, "span_size": 7, "cell_size": 9, "label_size": 8}
 # Decided by few weights, so that many spans of all kinds are found without training.
 CALIBRATED = Calibration(1.7, SpanMap("beta", ((0.8, 0.6), (0.2,))))
 
@@ -31,7 +33,7 @@ CALIBRATED = Calibration(1.7, SpanMap("beta", ((0.8, 0.6), (0.2,))))
 def predictor(architecture: str = "tagger", *, encoder: Encoder | None = None, **options: Any) -> Predictor:
     """Return a tagger with drawn weights whose windows hold 24 positions; its head has a type that it may not use."""
     encoder = encoder or tiny_encoder()
-    recipe = tiny_recipe(architecture=architecture, encoder=encoder.name, **options)
+    recipe = tiny_recipe(architecture=architecture, encoder=encoder.name, **{**SMALL, **options})
     torch.manual_seed(5)
     model = build_model(recipe, encoder, (*TYPES, "source_only"))
     with torch.no_grad():

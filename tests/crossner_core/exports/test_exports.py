@@ -131,7 +131,7 @@ print(json.dumps({
 @pytest.mark.parametrize("reads", ["subwords", "words"])
 def test_spacy_package_is_installed_and_finds_the_same_without_pytorch(reads: str, tmp_path: Path) -> None:
     in_words = reads == "words"
-    tagger = predictor("bilstm_crf", encoder=word_encoder(tmp_path), lstm_size=9) if in_words else predictor("crf")
+    tagger = predictor("bilstm_crf", encoder=word_encoder(tmp_path)) if in_words else predictor("crf")
     without = ("torch", "tokenizers") if in_words else ("torch",)
     export_tagger(tagger, tmp_path / "out", "spacy", ABOUT)
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", "--quiet"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from crossner_core.encoders.flair import Flair
 from crossner_core.encoders.words import VOCABULARY, Words
 from crossner_core.errors import InvalidConfig
 from crossner_core.exports import _graph, decoder
@@ -20,7 +21,7 @@ from crossner_core.training.loop import train
 from crossner_core.training.predictor import Predictor, load_tagger
 from crossner_core.training.recipe import Recipe
 from tests.support.exporting import ABOUT, READ_ONNX, assert_same, elsewhere, found, predictor, sentences, word_encoder
-from tests.support.training_builders import own_sentences, tiny_data, tiny_recipe
+from tests.support.training_builders import own_sentences, tiny_data, tiny_flair, tiny_recipe
 
 STRANGE = ("", " ", "Zürich", "OSLO", "THE", "İstanbul", "x" * 25, "x" * 90, "東京", "\ud800", "\U0001f600", "a\u00adb")
 WITHOUT = ("torch", "transformers", "tokenizers")
@@ -72,6 +73,9 @@ DRAWN: list[tuple[str, str, dict[str, Any]]] = [
     ("tagger", "chars=lstm", {"constrained": False}),
     ("bilstm_crf", "size=8", {"lstm_layers": 1}),
     ("bilstm_crf", "chars=lstm", {"lstm_private": True}),
+    ("multi_cell", "size=8", {}),
+    ("coach", "chars=cnn", {}),
+    ("coach", "size=8", {"type_rows": False, "constrained": False}),
     ("label_aware", "chars=cnn", {"label_background_over": "subwords"}),
     ("label_aware", "size=8", {"label_background": False, "label_context": False}),
 ]
@@ -82,7 +86,7 @@ DRAWN: list[tuple[str, str, dict[str, Any]]] = [
 def test_taggers_on_random_vectors_find_the_same(
     architecture: str, parts: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
-    tagger = predictor(architecture, encoder=Words.new(parts), **{"lstm_size": 9, "label_size": 8, **options})
+    tagger = predictor(architecture, encoder=Words.new(parts), **options)
     export_tagger(tagger, tmp_path / "out", "onnx", ABOUT)
     assert not (tmp_path / "out" / VOCABULARY).exists()
     read = decoder.Tagger.load(tmp_path / "out", threads=1)
@@ -120,17 +124,16 @@ def test_decoder_cuts_windows_of_words_as_the_encoder_does(max_length: int) -> N
     tagger.encoder = replace(tagger.encoder, max_length=max_length)
     settings = _graph.settings_of(tagger, ABOUT)
     _graph.check_windows(tagger, decoder.Decoder(settings), decoder.WordNumbers(settings["word_numbers"], ()))
-    assert settings["tagged_alone"] and settings["max_length"] == max_length
+    assert settings["reads_tokens"] and settings["max_length"] == max_length
 
 
-# What no target takes, by architecture and by what the encoder reads.
+READS = ("subwords", "words")
+# What a target takes, by architecture and by what the encoder reads.
 TAKEN = {
     ("huggingface", "subwords"): {"tagger"},
     ("huggingface", "words"): set[str](),
-    ("onnx", "subwords"): set(architecture_ids()) - {"bartner", "bilstm_crf", "coach", "multi_cell"},
-    ("onnx", "words"): set(architecture_ids()) - {"bartner", "coach", "multi_cell"},
 }
-TAKEN |= {("spacy", reads): TAKEN["onnx", reads] for reads in ("subwords", "words")}
+TAKEN |= {(target, reads): set(architecture_ids()) - {"bartner"} for target in ("onnx", "spacy") for reads in READS}
 
 
 @pytest.mark.parametrize(("target", "reads"), TAKEN, ids=lambda value: str(value))
@@ -152,7 +155,7 @@ def test_refusal_names_what_is_refused_and_what_takes_it(target: str, reads: str
 def test_refusal_is_true_of_a_tagger_that_is_tried(architecture: str, reads: str, tmp_path: Path) -> None:
     """The package for spaCy holds the graph of `onnx`, and takes longest to write."""
     encoder = word_encoder(tmp_path, "chars=cnn") if reads == "words" else None
-    tagger = predictor(architecture, encoder=encoder, lstm_size=9, label_size=8)
+    tagger = predictor(architecture, encoder=encoder, lstm_size=14)
     for target in EXPORTS.ids():
         why = EXPORTS.one(target).refusal(tagger.recipe)
         if why:
@@ -165,22 +168,52 @@ def test_refusal_is_true_of_a_tagger_that_is_tried(architecture: str, reads: str
             assert_same(read.tag([s.words for s in sentences()]), found(tagger))
 
 
-@pytest.mark.parametrize("target", EXPORTS.ids())
-def test_flair_and_unknown_kinds_are_refused_by_name_and_by_kind(
-    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def flair(beside: Words | None, *, after_gap: bool = False) -> Flair:
+    """Return untrained character models, alone or beside word vectors."""
+    encoder = Flair.make({**tiny_flair(10).settings(), "after_gap": after_gap})
+    if beside is not None:
+        encoder._read_beside(beside)
+    encoder.name = "flair:models"
+    return encoder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("architecture", "after_gap"), [("bilstm_crf", True), ("tagger", False)])
+@pytest.mark.parametrize("beside", ["", "size=8,chars=lstm"], ids=["alone", "beside words"])
+def test_taggers_on_flair_find_the_same_without_pytorch_and_tokenizers(
+    architecture: str, after_gap: bool, beside: str, tmp_path: Path
 ) -> None:
+    tagger = predictor(architecture, encoder=flair(Words.new(beside) if beside else None, after_gap=after_gap))
+    export_tagger(tagger, tmp_path / "out", "onnx", ABOUT)
+    assert "pip install onnxruntime numpy\n" in (tmp_path / "out" / "README.md").read_text()
+    given = read_by_words()
+    words = [sentence.words for sentence in given]
+    for answers in elsewhere(tmp_path, READ_ONNX, without=WITHOUT, folder=str(tmp_path / "out"), words=words):
+        assert_same(answers, found(tagger, given))
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_decoder_reads_characters_as_the_encoder_does(beside: bool, tmp_path: Path) -> None:
+    own = word_encoder(tmp_path, "chars=cnn") if beside else None
+    encoder = flair(own)
+    settings = json.loads(json.dumps(_graph.settings_of(predictor("crf", encoder=encoder), ABOUT)))
+    known = decoder.WordNumbers(settings["word_numbers"], list(own.rows)) if own is not None else None
+    read = decoder.CharacterNumbers(settings["characters"], known)
+    words = [*STRANGE, *(word for item in own_sentences(9) for word in item.sentence.words)]
+    (ours,) = encoder.pieces([words])
+    assert decoder.Decoder(settings).pieces(*read.encode(words), len(words)) == ours
+
+
+@pytest.mark.parametrize("target", EXPORTS.ids())
+def test_kinds_are_refused_by_name_and_by_kind(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     why = EXPORTS.one(target).refusal(Recipe(encoder="flair:models", architecture="crf"))
-    assert (
-        "flair:models" in why
-        and "character by character" in why
-        and why.endswith("No other target takes this run: train such a tagger.")
-    )
+    assert not why or ("flair:models" in why and why.endswith("Export to onnx, spacy instead."))
+    assert bool(why) == (target == "huggingface") == ("character by character" in why)
     tagger = predictor()
-    for kind, reason in (("flair", "character by character"), ("hashed", "only this workbench can read")):
-        monkeypatch.setattr(type(tagger.encoder), "kind", kind)  # which its name does not tell
-        assert not EXPORTS.one(target).refusal(tagger.recipe)
-        with pytest.raises(InvalidConfig, match=reason):
-            export_tagger(tagger, tmp_path / "out", target, ABOUT)
+    monkeypatch.setattr(type(tagger.encoder), "kind", "hashed")  # which its name does not tell
+    assert not EXPORTS.one(target).refusal(tagger.recipe)
+    with pytest.raises(InvalidConfig, match="only this workbench can read"):
+        export_tagger(tagger, tmp_path / "out", target, ABOUT)
     assert not (tmp_path / "out").exists()
 
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.exports.base import EXPORTS
 from crossner_core.models.bilstm_crf import BilstmCrf
 from crossner_core.training.engine import make_optimizer
 from crossner_core.training.predictor import build_model
@@ -99,8 +98,3 @@ def test_bilstm_crf_options_count_for_it_alone() -> None:
         assert replace(own, **{name: value}).hash != own.hash  # type: ignore[arg-type]
     with pytest.raises(InvalidConfig, match="lstm_layers is 0; it must lie in"):
         Recipe(lstm_layers=0)
-
-
-def test_bilstm_crf_is_refused_by_every_export_with_the_reason() -> None:
-    for id in EXPORTS.ids():
-        assert "BiLSTM" in EXPORTS.one(id).refusal(Recipe(architecture="bilstm_crf"))

@@ -12,7 +12,6 @@ from torch.nn.functional import normalize
 
 from crossner_core.encoders.windows import Batch
 from crossner_core.encoders.words import Words
-from crossner_core.exports.base import EXPORTS
 from crossner_core.models.base import TypeTexts
 from crossner_core.models.coach import Coach, spans_of
 from crossner_core.tags import spans_from_tags
@@ -206,11 +205,6 @@ def test_coach_options_count_for_it_alone() -> None:
     for name, value in (("span_size", 100), ("template_weight", 0.5), ("type_rows", False), ("type_texts", "titles")):
         assert replace(own, **{name: value}).hash != own.hash  # type: ignore[arg-type]
     assert replace(own, type_encoder="own").hash == own.hash and own.reads_texts
-
-
-@pytest.mark.parametrize("target", EXPORTS.ids())
-def test_coach_is_refused_by_every_export_with_the_reason(target: str) -> None:
-    assert "BiLSTM" in EXPORTS.one(target).refusal(Recipe(architecture="coach"))
 
 
 def with_and_without_templates(types: tuple[str, ...] = TYPES) -> tuple[Coach, Coach]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from crossner_core.encoders.words import Words
-from crossner_core.exports.base import EXPORTS
 from crossner_core.models.multi_cell import MultiCell
 from crossner_core.training.batches import tag_indices
 from crossner_core.training.predictor import build_model
@@ -133,8 +131,3 @@ def test_multi_cell_options_count_for_it_alone() -> None:
         assert replace(Recipe(), **{name: value}).hash == Recipe().hash  # type: ignore[arg-type]
         own = Recipe(architecture="multi_cell")
         assert replace(own, **{name: value}).hash != own.hash  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("target", EXPORTS.ids())
-def test_multi_cell_is_refused_by_every_export_with_the_reason(target: str) -> None:
-    assert "LSTM" in EXPORTS.one(target).refusal(Recipe(architecture="multi_cell"))
