@@ -219,7 +219,7 @@ def _orders(rows: Sequence[_Row], alike: str, apart: str) -> str:
 
 def _why(better: _Row, worse: _Row, differs: str) -> str:
     """Say what we know of why a row is not better than another here; `differs` is in what else they differ, if so."""
-    known = _WHY.get(((better.system, better.setting), (worse.system, worse.setting)), "")
+    if known := _WHY.get(((better.system, better.setting), (worse.system, worse.setting))):
+        return known
     of_words = worse.system.startswith(_ON_WORDS) and not better.system.startswith(_ON_WORDS)
-    reasons = [known, _WORDS if of_words and not known else "", differs if not known else ""]
-    return "; ".join(filter(None, reasons)) or "we do not know why"
+    return "; ".join(filter(None, [_WORDS if of_words else "", differs])) or "we do not know why"
