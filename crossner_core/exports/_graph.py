@@ -1,4 +1,4 @@
-"""A tagger's encoder and linear head as an ONNX graph; what cannot be part of the graph as weights for numpy."""
+"""A tagger as an ONNX graph, as far as one can hold it; the weights of the rest for numpy."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ from crossner_core.errors import InvalidConfig
 from crossner_core.exports import decoder
 from crossner_core.exports._graph_parts import GraphCells, GraphFlair, GraphLstm, GraphWords
 from crossner_core.exports._writing import (
+    check_int8,
     check_scores,
     check_spans,
     check_windows,
     label_predictor,
     probe_sentences,
+    reads_tokens,
     settings_of,
     weights_of,
     write_reader,
 )
 from crossner_core.exports.base import EXPORTS, About
 from crossner_core.models.base import TokenTagger
-from crossner_core.models.bilstm_crf import BilstmCrf
 from crossner_core.models.coach import Coach
 from crossner_core.models.multi_cell import MultiCell
 from crossner_core.training.predictor import Predictor
@@ -68,17 +69,18 @@ class _Graph(nn.Module):
         mask = attention_mask.bool() if positions is None else positions >= 0  # (B, W)
         ids = attention_mask if input_ids is None else input_ids
         batch = Batch(ids, attention_mask, places.clamp(min=0), mask, torch.full_like(places, IGNORED))
-        subwords = attention_mask.sum(1)  # (B,)
-        batch.with_host(Sizes(subwords, torch.zeros_like(subwords), subwords, True))  # it cannot look for padding
+        lengths = mask.sum(1)  # (B,)
+        # A graph cannot look for padding.
+        batch.with_host(Sizes(lengths, torch.zeros_like(lengths), attention_mask.sum(1), padded=True))
         spelt = isinstance(self.body, GraphFlair)
-        hidden = self.body(ids, attention_mask, texts, ends) if spelt else vectors(self.body, batch)
+        hidden = self.body(input_ids, attention_mask, texts, ends) if spelt else vectors(self.body, batch)
         batch.hidden = hidden.float()  # (B, L, H)
         if self.only_vectors:
             return batch.hidden
         if not self.readers:
             return self.model.scores(batch)[..., : self.allowed]
         tokens = self.model.token_vectors(batch)
-        states = torch.cat([reader(tokens, mask.sum(1)) for reader in self.readers], -1)
+        states = torch.cat([reader(tokens, lengths) for reader in self.readers], -1)
         scores = self.model.get_submodule("head")(states).float()
         return torch.cat((scores, states), -1) if isinstance(self.model, Coach) else scores[..., : self.allowed]
 
@@ -92,10 +94,11 @@ def _body(encoder: nn.Module) -> nn.Module:
 
 def _readers(model: TokenTagger) -> list[nn.Module]:
     """Return what reads a model's tokens one after another; none for what reads each subword alone."""
+    if not reads_tokens(model):
+        return []
     if isinstance(model, MultiCell):
         return [GraphCells(model.layer)]
-    lstms = (model.lstm, model.private) if isinstance(model, BilstmCrf) else ()
-    return [GraphLstm(lstm) for lstm in lstms if lstm is not None]
+    return [GraphLstm(lstm) for lstm in (model.lstm, model.private) if lstm is not None]
 
 
 def write_model(predictor: Predictor, folder: Path, about: About, *, single: bool = True, both: bool = False) -> None:
@@ -116,6 +119,7 @@ def write_model(predictor: Predictor, folder: Path, about: About, *, single: boo
     check_spans(predictor, tagger)
     if both or not single:
         _quantize(path, folder / decoder.MODEL_INT8)
+        check_int8(predictor, folder)
     if not single:
         path.unlink()
 
@@ -123,7 +127,7 @@ def write_model(predictor: Predictor, folder: Path, about: About, *, single: boo
 def _export(predictor: Predictor, path: Path, settings: dict[str, Any]) -> None:
     only_vectors = label_predictor(predictor) is not None
     model = _Graph(predictor.model, len(settings["tags"]), only_vectors=only_vectors)
-    windows = predictor.encoder.windows(probe_sentences(predictor.encoder)[2:])  # of which the first two tag a part
+    windows = predictor.encoder.windows(probe_sentences(predictor.encoder)[1:])
     given = {name: torch.from_numpy(values) for name, values in decoder.inputs_of(settings, _read(windows[:2])).items()}
     rows = torch.export.Dim("rows", min=1)
     length, tokens, characters = (torch.export.Dim(name, min=2) for name in ("length", "tokens", "characters"))

@@ -11,7 +11,7 @@ from torch._higher_order_ops.scan import scan  # torch.export cannot write a loo
 from crossner_core.encoders.flair import PADDING
 from crossner_core.encoders.flair import Body as FlairBody
 from crossner_core.encoders.words import Body, CharLstm
-from crossner_core.models._recurrent import taken
+from crossner_core.models._recurrent import reversal, taken
 from crossner_core.models.multi_cell import TypedCells
 
 # Version of the operator LSTM; 22, the next, only adds types.
@@ -22,9 +22,8 @@ _DIRECTIONS = ("", "_reverse")
 class GraphLstm(nn.Module):
     """An LSTM, of one direction or both, as ONNX's operator LSTM, which takes the sizes of padded rows.
 
-    It has values in an exported graph alone.
-    PyTorch's exporter would unroll `nn.LSTM` for the length it sees, and cannot write packed sequences.
-    Source: the definition of the operator LSTM in ONNX, whose gates stand in another order.
+    It has values in an exported graph alone. PyTorch's exporter would unroll `nn.LSTM` for the length that it sees, and
+    cannot write packed sequences. Source: the definition of the operator, whose gates stand in another order.
     """
 
     def __init__(self, lstm: nn.LSTM) -> None:
@@ -73,14 +72,23 @@ class GraphCells(nn.Module):
     def __init__(self, layer: TypedCells) -> None:
         super().__init__()
         self.layer = layer
+        with torch.no_grad():
+            inputs, recurrent, bias = layer.gate_weights()
+        # Of both directions side by side: weights in two dimensions can become int8.
+        self.register_buffer("inputs", inputs.transpose(0, 1).flatten(1).contiguous())  # (D, 2 G)
+        self.register_buffer("bias", bias)
+        self.register_buffer("recurrent", recurrent.contiguous())
 
     def forward(self, vectors: Tensor, sizes: Tensor) -> Tensor:
         """Return the composed states (B, W, 2H) of vectors (B, W, D); of each row the first `sizes` (B,) count."""
-        mask = torch.arange(vectors.shape[1]) < sizes.unsqueeze(1)
-        gates, recurrent, back = self.layer.begin(vectors, mask)
+        back = reversal(torch.arange(vectors.shape[1]) < sizes.unsqueeze(1))
+        ahead, behind = (vectors @ self.get_buffer("inputs")).chunk(2, -1)  # (B, W, G) each
+        gates = torch.stack((ahead, taken(behind, back))).permute(2, 0, 1, 3)  # (W, 2, B, G)
+        gates = gates + self.get_buffer("bias").unsqueeze(1)
+        recurrent = self.get_buffer("recurrent")
 
         def step(carried: tuple[Tensor, Tensor], given: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
-            state, cell, _, _ = self.layer.step(given, recurrent, *carried)
+            state, cell, *_ = self.layer.step(given, recurrent, *carried)
             return (state, cell), state.clone()
 
         nothing = torch.zeros_like(gates[0, ..., : self.layer.hidden])  # (2, B, H)
@@ -124,7 +132,7 @@ class GraphFlair(nn.Module):
         self.lstms = nn.ModuleList(GraphLstm(model.lstm) for model in models)
         self.words = GraphWords(body.words) if body.words is not None else None
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, texts: Tensor, ends: Tensor) -> Tensor:
+    def forward(self, input_ids: Tensor | None, attention_mask: Tensor, texts: Tensor, ends: Tensor) -> Tensor:
         """Return the vectors (B, L, H) of words whose states stand at `ends` (B, 2, L) of texts (B, 2, T).
 
         The second text is read from the right; `input_ids` (B, L, …) are what `words` reads.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
@@ -27,6 +27,7 @@ from crossner_core.schema import Sentence, sentence_from_words
 from crossner_core.tokenize import word_pattern
 from crossner_core.training.predictor import Predictor
 
+_OTHERWISE = "Train with another encoder, such as minilm, or another architecture."
 DECODER = Path(decoder.__file__)
 
 
@@ -97,7 +98,7 @@ def label_predictor(predictor: Predictor) -> LabelPredictor | None:
     return predictor.model.label_reader() if isinstance(predictor.model, LabelAware) else None
 
 
-def reads_tokens(model: TokenTagger) -> bool:
+def reads_tokens(model: TokenTagger) -> TypeGuard[BilstmCrf | MultiCell]:
     """Return whether a model reads the tagged words of a window one after another, and nothing around them."""
     return isinstance(model, BilstmCrf | MultiCell)
 
@@ -172,8 +173,23 @@ def check_spans(predictor: Predictor, tagger: decoder.Tagger) -> None:
     if ours != theirs:
         raise InvalidConfig(
             f"The exported tagger on encoder {predictor.encoder.name!r} finds other entities than the tagger; it was "
-            "not written. Train with another encoder, such as minilm."
+            f"not written. {_OTHERWISE}"
         )
+
+
+def check_int8(predictor: Predictor, folder: Path) -> None:
+    """Raise InvalidConfig if the weights in int8, which may find other entities, cannot be run."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as runtime
+
+    refusals = tuple(kind for kind in vars(runtime).values() if isinstance(kind, type) and issubclass(kind, Exception))
+    try:
+        tagger = decoder.Tagger.load(folder, int8=True, threads=1)
+        tagger.tag([sentence.words for sentence in probe_sentences(predictor.encoder)])
+    except refusals as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InvalidConfig(
+            f"In int8 this tagger does not run: {reason} It was not written. Leave int8 out."
+        ) from error
 
 
 def check_scores(predictor: Predictor, score: Callable[[list[Any]], torch.Tensor], what: str) -> None:
@@ -187,7 +203,7 @@ def check_scores(predictor: Predictor, score: Callable[[list[Any]], torch.Tensor
     if not gap < 1e-3 * max(1.0, float(ours.abs().max())):
         raise InvalidConfig(
             f"The {what} of encoder {predictor.encoder.name!r} gives other scores than the tagger, by up to {gap:.3g}; "
-            "it was not written. Train with another encoder, such as minilm."
+            f"it was not written. {_OTHERWISE}"
         )
 
 

@@ -76,9 +76,7 @@ class Export:
             raise InvalidConfig(f"There are no int8 weights for {self.id}, only for {able}. Leave int8 out.")
 
 
-NO_GRAPH = {
-    "bartner": "it writes the entities one after another, each by those before it, and a graph gives all at once."
-}
+NO_GRAPH = {"bartner": "it writes one entity after another, which the decoder that travels with a graph cannot do."}
 """Why architectures cannot leave as a graph, whatever the encoder."""
 GRAPHS = "taggers of every architecture but bartner, on a transformer, on words or on flair"
 """What can leave as a graph."""

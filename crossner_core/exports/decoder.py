@@ -24,11 +24,11 @@ from zlib import crc32
 import numpy as np
 
 FORMAT = 1
-SETTINGS, TOKENIZER, VOCABULARY, WEIGHTS = "config.json", "tokenizer.json", "words.json", "labels.npz"
+SETTINGS, TOKENIZER, VOCABULARY, WEIGHTS = "config.json", "tokenizer.json", "words.json", "weights.npz"
 MODEL, MODEL_INT8 = "model.onnx", "model_int8.onnx"
 # Tags of a first step that finds spans of any type.
 STEPS = ("O", "B-span", "I-span")
-# Numbers that are no character of a list: of another one, of a text's edges, and of the space between words.
+# Numbers of what is not in the list: any other character, the edges of a text, the space between words.
 UNKNOWN, EDGE, GAP, SPECIAL = 1, 2, 3, 4
 FORBIDDEN = -1e4
 _LEAST = 1e-5
@@ -77,6 +77,8 @@ class Decoder:
         self.tags: list[str] = list(settings["tags"])
         self.pattern = re.compile(settings["words"])
         spans_first = bool(settings.get("spans_first"))
+        if (spans_first or settings.get("labels")) and not weights:
+            raise ValueError(f"These settings need the weights of {WEIGHTS}, too; read_decoder(FOLDER) reads both.")
         start, transitions = _iob2(STEPS if spans_first else self.tags)
         if not settings["constrained"]:
             start, transitions = np.zeros_like(start), np.zeros_like(transitions)
@@ -188,7 +190,7 @@ class _Types:
         self.weights = weights
 
     def choose(self, output: Output, path: Array, of_steps: Array) -> tuple[Array, Array]:
-        """Return a window's tags (W,) and their log-probabilities (W, A), given its best steps and those of all steps.
+        """Return a window's tags (W,) and the log-probabilities of all tags (W, A), given those of its steps.
 
         A word outside of all spans counts as one of its own. A span that continues one of the window before keeps its
         type.
@@ -231,11 +233,12 @@ class WholeWords:
 
     def encode(self, words: Sequence[str], **_: Any) -> Pieces:
         """Return the numbers of a sentence's words."""
-        return Pieces([self.numbers(word) for word in words], list(range(len(words))))
+        return self.encode_batch([words])[0]
 
     def encode_batch(self, sentences: Sequence[Sequence[str]], **_: Any) -> list[Pieces]:
         """Return the numbers of each sentence's words."""
-        return [self.encode(words) for words in sentences]
+        known = {word: self.numbers(word) for word in {word for words in sentences for word in words}}
+        return [Pieces([known[word] for word in words], list(range(len(words)))) for words in sentences]
 
     def numbers(self, word: str) -> tuple[int, ...]:
         """Return the numbers of a word."""
@@ -246,7 +249,7 @@ class WordNumbers(WholeWords):
     """Reads words as the encoder `words` does.
 
     A word is its row in the table of fixed vectors (0: none), its hash, which names its learned vector, and its
-    characters, of which 0 fills up: 2 + C numbers.
+    characters, padded with 0: 2 + C numbers.
     """
 
     def __init__(self, settings: Mapping[str, Any], known: Sequence[str]) -> None:
@@ -262,7 +265,7 @@ class WordNumbers(WholeWords):
 
 
 class CharacterNumbers(WholeWords):
-    """Reads words as the encoder `flair` does: C characters, of which 0 fills up, then the numbers of `words`."""
+    """Reads words as the encoder `flair` does: C characters, padded with 0, then the numbers of `words`."""
 
     def __init__(self, settings: Mapping[str, Any], words: WordNumbers | None) -> None:
         self.end, self.words = settings["characters_of_an_end"], words
@@ -350,7 +353,7 @@ class Tagger:
         return [self.decoder.spans(path, sure) for path, sure in zip(paths, probabilities, strict=True)]
 
     def rows(self, windows: Sequence[Window]) -> list[Array]:
-        """Return the model's output for each window's own subwords; zero for those that it does not read."""
+        """Return the model's output for each window's own subwords; zero where it gives none."""
         settings = self.decoder.settings
         outputs = self.run(inputs_of(settings, windows))  # (B, L, A) or (B, L, H); of what reads tokens (B, W, …)
         if not settings.get("reads_tokens"):
@@ -362,7 +365,7 @@ class Tagger:
 
 
 def inputs_of(settings: Mapping[str, Any], windows: Sequence[Window]) -> dict[str, Array]:
-    """Return the graph's inputs by name: `input_ids` (B, L, …), `attention_mask` (B, L), and what this model has more.
+    """Return the graph's inputs by name: `input_ids` (B, L, …), `attention_mask` (B, L), and what else it reads.
 
     `positions` (B, W) are those of the tagged words, -1 where there is none; `texts` (B, 2, T) and `ends` (B, 2, L)
     those of `_spelt`.

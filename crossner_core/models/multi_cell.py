@@ -65,34 +65,34 @@ class TypedCells(nn.Module):
 
     def forward(self, vectors: Tensor, mask: Tensor) -> Composed:
         """Return states, cells and attention for vectors (B, W, D) of the tokens that `mask` (B, W) keeps."""
-        gates, recurrent, back = self.begin(vectors, mask)
+        back = reversal(mask)  # (B, W)
+        both = torch.stack((vectors, taken(vectors, back)))  # (2, B, W, D)
+        inputs, recurrent, bias = self.gate_weights()
+        # One product for all types and tokens.
+        gates = torch.baddbmm(bias.unsqueeze(1), both.flatten(1, 2), inputs)  # (2, B · W, G)
+        gates = gates.unflatten(1, mask.shape).permute(2, 0, 1, 3).contiguous()  # (W, 2, B, G)
         state = cell = vectors.new_zeros(2, len(mask), self.hidden)
         steps: list[tuple[Tensor, Tensor, Tensor]] = []
         for given in gates.unbind(0):
-            state, cell, cells, weights = self.step(given, recurrent, state, cell)
-            steps.append((state, cells, weights))
+            state, cell, cells, attention = self.step(given, recurrent, state, cell)
+            steps.append((state, cells, attention))
         by_direction = (torch.stack(part, 2) for part in zip(*steps, strict=True))  # (2, B, W, …) each
-        all_states, all_cells, shares = ((part[0], taken(part[1], back)) for part in by_direction)
-        return Composed(torch.cat(all_states, -1), torch.cat(all_cells, -1), (shares[0] + shares[1]) / 2)
+        all_states, all_cells, each = ((part[0], taken(part[1], back)) for part in by_direction)
+        return Composed(torch.cat(all_states, -1), torch.cat(all_cells, -1), (each[0] + each[1]) / 2)
 
-    def begin(self, vectors: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what the vectors add to the gates (W, 2, B, G), the weights (2, H, G) of states, and `reversal`.
+    def gate_weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what gates read of vectors (2, D, G) and of states (2, H, G), and their biases (2, G).
 
         G holds the gates of each type, then the common ones; the second direction reads each row from its own end.
         """
-        back = reversal(mask)  # (B, W)
-        both = torch.stack((vectors, taken(vectors, back)))  # (2, B, W, D)
-        # One product for all types and tokens.
-        inputs = torch.cat((_by_direction(self.type_input), self.input), 1)  # (2, G, D)
+        inputs = torch.cat((_by_direction(self.type_input), self.input), 1).transpose(1, 2)
         recurrent = torch.cat((_by_direction(self.type_state), self.state), 1).transpose(1, 2)
-        bias = torch.cat((_by_direction(self.type_bias), self.bias), 1)
-        gates = torch.baddbmm(bias.unsqueeze(1), both.flatten(1, 2), inputs.transpose(1, 2))  # (2, B · W, G)
-        return gates.unflatten(1, mask.shape).permute(2, 0, 1, 3).contiguous(), recurrent, back
+        return inputs, recurrent, torch.cat((_by_direction(self.type_bias), self.bias), 1)
 
     def step(
         self, given: Tensor, recurrent: Tensor, state: Tensor, cell: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Read one token of both directions: the new state and cell (2, B, H), the types' cells and their shares."""
+        """Read one token of both directions: the new state and cell (2, B, H), the types' cells and the attention."""
         now = torch.baddbmm(given, state, recurrent)  # (2, B, G)
         typed, whole = now.split((now.shape[-1] - 3 * self.hidden, 3 * self.hidden), -1)
         opened, drawn = typed.unflatten(-1, (-1, 2, self.hidden)).unbind(3)  # (2, B, T, H) each

@@ -24,7 +24,7 @@ from crossner_core.training.predictor import Predictor, build_model
 from tests.support.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
 
 ABOUT = About("tiny-run-3", "data set own")
-# Large drawn LSTMs are chaotic: they would turn differences of rounding into others.
+# Large LSTMs of such weights are chaotic: rounding alone changes what they find.
 SMALL = {"lstm_size": 12, "span_size": 7, "cell_size": 9, "label_size": 8}
 # Decided by few weights, so that many spans of all kinds are found without training.
 CALIBRATED = Calibration(1.7, SpanMap("beta", ((0.8, 0.6), (0.2,))))

@@ -106,6 +106,30 @@ def test_int8_is_smaller_and_nearly_the_same(tmp_path: Path) -> None:
     assert len(ours & theirs) > 0.9 * max(len(ours), len(theirs))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["coach", "multi_cell"])
+def test_int8_of_what_reads_words_one_after_another_runs(architecture: str, tmp_path: Path) -> None:
+    tagger = predictor(architecture, encoder=Words.new("size=8"))
+    export_tagger(tagger, tmp_path / "out", "onnx", ABOUT, int8=True)
+    read = decoder.Tagger.load(tmp_path / "out", int8=True, threads=1)
+    ours = {(row, *span[:3]) for row, spans in enumerate(found(tagger)) for span in spans}
+    theirs = {(row, *span[:3]) for row, spans in enumerate(read.tag([s.words for s in sentences()])) for span in spans}
+    assert len(ours & theirs) > 0.8 * max(len(ours), len(theirs)) > 10
+
+
+def test_int8_that_does_not_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_graph, "_quantize", lambda path, to: to.write_bytes(b"no graph"))
+    with pytest.raises(InvalidConfig, match=r"In int8 this tagger does not run: .*Leave int8 out"):
+        export_tagger(predictor(encoder=Words.new("size=4")), tmp_path / "out", "onnx", ABOUT, int8=True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_decoder_wants_the_weights_that_its_settings_need(tmp_path: Path) -> None:
+    settings = _graph.settings_of(predictor("coach", encoder=Words.new("size=4")), ABOUT)
+    with pytest.raises(ValueError, match=r"need the weights of weights\.npz"):
+        decoder.Decoder(settings)
+
+
 @pytest.mark.parametrize("parts", [(), ("case=exact",), ("chars=lstm",)], ids=",".join)
 def test_decoder_reads_words_as_the_encoder_does(parts: tuple[str, ...], tmp_path: Path) -> None:
     encoder = word_encoder(tmp_path, *parts)
@@ -155,7 +179,7 @@ def test_refusal_names_what_is_refused_and_what_takes_it(target: str, reads: str
 def test_refusal_is_true_of_a_tagger_that_is_tried(architecture: str, reads: str, tmp_path: Path) -> None:
     """The package for spaCy holds the graph of `onnx`, and takes longest to write."""
     encoder = word_encoder(tmp_path, "chars=cnn") if reads == "words" else None
-    tagger = predictor(architecture, encoder=encoder, lstm_size=14)
+    tagger = predictor(architecture, encoder=encoder, lstm_size=14)  # of which Coach finds spans enough to compare
     for target in EXPORTS.ids():
         why = EXPORTS.one(target).refusal(tagger.recipe)
         if why:
