@@ -176,8 +176,9 @@ def test_encoders_decide_by_their_folder_whether_a_model_can_be_exported(store: 
     (home / "encoders" / "chars").mkdir()
     (home / "encoders" / "chars" / "encoder.json").write_text('{"kind": "flair"}', encoding="utf-8")
     settings = settings_for(store, home)
-    assert not exporting.refusal(settings, recipe_here(home, encoder="mine"), "onnx")
-    assert "encoder of this run is chars" in exporting.refusal(settings, recipe_here(home, encoder="chars"), "onnx")
+    mine, chars = (recipe_here(home, encoder=name) for name in ("mine", "chars"))
+    assert not exporting.refusal(settings, mine, "huggingface") and not exporting.refusal(settings, chars, "onnx")
+    assert "encoder of this run is chars" in exporting.refusal(settings, chars, "huggingface")
 
 
 def test_encoders_entity_tagging_on_a_data_set(store: Store, actor: Actor, home: Path) -> None:
