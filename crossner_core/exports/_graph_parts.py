@@ -12,7 +12,7 @@ from crossner_core.encoders.flair import PADDING
 from crossner_core.encoders.flair import Body as FlairBody
 from crossner_core.encoders.words import Body, CharLstm
 from crossner_core.models._recurrent import reversal, taken
-from crossner_core.models.multi_cell import TypedCells
+from crossner_core.models.multi_cell import CellWeights, TypedCells
 
 # Version of the operator LSTM; 22, the next, only adds types.
 _VERSION = 14
@@ -73,22 +73,22 @@ class GraphCells(nn.Module):
         super().__init__()
         self.layer = layer
         with torch.no_grad():
-            inputs, recurrent, bias = layer.gate_weights()
+            weights = layer.weights()
         # Of both directions side by side: weights in two dimensions can become int8.
-        self.register_buffer("inputs", inputs.transpose(0, 1).flatten(1).contiguous())  # (D, 2 G)
-        self.register_buffer("bias", bias)
-        self.register_buffer("recurrent", recurrent.contiguous())
+        weights = weights._replace(inputs=weights.inputs.transpose(0, 1).flatten(1))  # (D, 2 G)
+        for name, part in weights._asdict().items():
+            self.register_buffer(name, part.contiguous())
 
     def forward(self, vectors: Tensor, sizes: Tensor) -> Tensor:
         """Return the composed states (B, W, 2H) of vectors (B, W, D); of each row the first `sizes` (B,) count."""
         back = reversal(torch.arange(vectors.shape[1]) < sizes.unsqueeze(1))
-        ahead, behind = (vectors @ self.get_buffer("inputs")).chunk(2, -1)  # (B, W, G) each
+        weights = CellWeights(*map(self.get_buffer, CellWeights._fields))
+        ahead, behind = (vectors @ weights.inputs).chunk(2, -1)  # (B, W, G) each
         gates = torch.stack((ahead, taken(behind, back))).permute(2, 0, 1, 3)  # (W, 2, B, G)
-        gates = gates + self.get_buffer("bias").unsqueeze(1)
-        recurrent = self.get_buffer("recurrent")
+        gates = gates + weights.bias.unsqueeze(1)
 
         def step(carried: tuple[Tensor, Tensor], given: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
-            state, cell, *_ = self.layer.step(given, recurrent, *carried)
+            state, cell, *_ = self.layer.step(given, weights, *carried)
             return (state, cell), state.clone()
 
         nothing = torch.zeros_like(gates[0, ..., : self.layer.hidden])  # (2, B, H)

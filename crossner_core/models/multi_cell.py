@@ -28,6 +28,16 @@ class Composed(NamedTuple):
     attention: Tensor  # (B, W, T), the mean of both directions
 
 
+class CellWeights(NamedTuple):
+    """What both directions multiply by; G holds the gates of each type, then the common ones."""
+
+    inputs: Tensor  # (2, D, G), of vectors
+    bias: Tensor  # (2, G)
+    recurrent: Tensor  # (2, H, G), of states
+    query: Tensor  # (2, H, 2H)
+    key: Tensor  # (2, H, 2H)
+
+
 class TypedCells(nn.Module):
     """Two directions of a recurrent layer with a cell for O and for each type, and one that composes them.
 
@@ -67,43 +77,42 @@ class TypedCells(nn.Module):
         """Return states, cells and attention for vectors (B, W, D) of the tokens that `mask` (B, W) keeps."""
         back = reversal(mask)  # (B, W)
         both = torch.stack((vectors, taken(vectors, back)))  # (2, B, W, D)
-        inputs, recurrent, bias = self.gate_weights()
+        weights = self.weights()
         # One product for all types and tokens.
-        gates = torch.baddbmm(bias.unsqueeze(1), both.flatten(1, 2), inputs)  # (2, B · W, G)
+        gates = torch.baddbmm(weights.bias.unsqueeze(1), both.flatten(1, 2), weights.inputs)  # (2, B · W, G)
         gates = gates.unflatten(1, mask.shape).permute(2, 0, 1, 3).contiguous()  # (W, 2, B, G)
         state = cell = vectors.new_zeros(2, len(mask), self.hidden)
         steps: list[tuple[Tensor, Tensor, Tensor]] = []
         for given in gates.unbind(0):
-            state, cell, cells, attention = self.step(given, recurrent, state, cell)
+            state, cell, cells, attention = self.step(given, weights, state, cell)
             steps.append((state, cells, attention))
         by_direction = (torch.stack(part, 2) for part in zip(*steps, strict=True))  # (2, B, W, …) each
         all_states, all_cells, each = ((part[0], taken(part[1], back)) for part in by_direction)
         return Composed(torch.cat(all_states, -1), torch.cat(all_cells, -1), (each[0] + each[1]) / 2)
 
-    def gate_weights(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what gates read of vectors (2, D, G) and of states (2, H, G), and their biases (2, G).
-
-        G holds the gates of each type, then the common ones; the second direction reads each row from its own end.
-        """
-        inputs = torch.cat((_by_direction(self.type_input), self.input), 1).transpose(1, 2)
-        recurrent = torch.cat((_by_direction(self.type_state), self.state), 1).transpose(1, 2)
-        return inputs, recurrent, torch.cat((_by_direction(self.type_bias), self.bias), 1)
+    def weights(self) -> CellWeights:
+        """Return the weights as the products need them; the second direction reads each row from its own end."""
+        inputs = torch.cat((_by_direction(self.type_input), self.input), 1)
+        recurrent = torch.cat((_by_direction(self.type_state), self.state), 1)
+        bias = torch.cat((_by_direction(self.type_bias), self.bias), 1)
+        return CellWeights(
+            inputs.transpose(1, 2), bias, *(part.transpose(1, 2) for part in (recurrent, self.query, self.key))
+        )
 
     def step(
-        self, given: Tensor, recurrent: Tensor, state: Tensor, cell: Tensor
+        self, given: Tensor, weights: CellWeights, state: Tensor, cell: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Read one token of both directions: the new state and cell (2, B, H), the types' cells and the attention."""
-        now = torch.baddbmm(given, state, recurrent)  # (2, B, G)
+        now = torch.baddbmm(given, state, weights.recurrent)  # (2, B, G)
         typed, whole = now.split((now.shape[-1] - 3 * self.hidden, 3 * self.hidden), -1)
         opened, drawn = typed.unflatten(-1, (-1, 2, self.hidden)).unbind(3)  # (2, B, T, H) each
         cells = torch.lerp(cell.unsqueeze(2), drawn.tanh(), opened.sigmoid())
         opened, output, asked = whole.chunk(3, -1)  # (2, B, H) each
-        query, key = self.query.transpose(1, 2), self.key.transpose(1, 2)  # (2, H, 2H)
-        keys = torch.bmm(cells.flatten(1, 2), key).unflatten(1, cells.shape[1:3])  # (2, B, T, 2H)
-        scores = torch.tanh(keys + torch.bmm(asked.tanh(), query).unsqueeze(2))
-        weights = torch.bmm(scores.flatten(1, 2), self.value).unflatten(1, cells.shape[1:3]).softmax(2)
-        cell = torch.lerp(cell, (weights * cells).sum(2), opened.sigmoid())
-        return output.sigmoid() * cell.tanh(), cell, cells, weights.squeeze(-1)
+        keys = torch.bmm(cells.flatten(1, 2), weights.key).unflatten(1, cells.shape[1:3])  # (2, B, T, 2H)
+        scores = torch.tanh(keys + torch.bmm(asked.tanh(), weights.query).unsqueeze(2))
+        shares = torch.bmm(scores.flatten(1, 2), self.value).unflatten(1, cells.shape[1:3]).softmax(2)
+        cell = torch.lerp(cell, (shares * cells).sum(2), opened.sigmoid())
+        return output.sigmoid() * cell.tanh(), cell, cells, shares.squeeze(-1)
 
 
 @register("multi_cell")
