@@ -229,7 +229,8 @@ def _notes(config: PdalnGridConfig, inputs: Inputs) -> list[str]:
     labelled, notes = "semi-supervised" in config.supervision, list[str]()
     rates = (
         f"By {_PAPER}: batches of 32, one rate of 5e-05 that decays linearly in each stage, "
-        "128 subwords and biased MMD. Epochs, rounds and the weights of losses are not printed and are ours."
+        "128 subwords and biased MMD. Epochs, rounds and the weights of losses are ours: the paper prints "
+        "no number of the first two, and the weights as curves, tuned for each corpus."
     )
     if labelled:
         notes.append(
@@ -247,7 +248,9 @@ def _notes(config: PdalnGridConfig, inputs: Inputs) -> list[str]:
         notes.append("Unsupervised: no labelled target sentence and no round; the CRF learns the source's tags alone.")
     notes.append(rates)
     usual = config.recipe_of()
-    apart = ["unlabelled text is the rest of train, not the test sentences"] if usual.pdaln_bare_text == "rest" else []
+    apart = list[str]()
+    if "unsupervised" in config.supervision and usual.pdaln_bare_text == "rest":
+        apart.append("unlabelled text is the rest of train, not the test sentences")
     if labelled and usual.pdaln_distil_tokens == "all":
         apart.append("the student learns from the teacher on all tokens, not on those of entities alone")
     if apart:

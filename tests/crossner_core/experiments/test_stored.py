@@ -51,27 +51,33 @@ def test_rows_are_found_by_the_figures_they_stand_for_and_orders_are_counted() -
 
     made = side_by_side([measured(58.0)])
     assert "| LANER | pretrain_finetune | 67.39 | 55.00 | IOB2 | music, ai | 3 | x: ours A |" in made
-    counted = "Pairs of rows with corpora in common, each on at least 3 seeds: 1; in the published order over those: 1."
-    assert counted in made
-    other = "- LANER, pretrain_finetune − BERT + CRF, pretrain_finetune: -0.50 here, +3.21 there (music, ai); we"
-    assert other in side_by_side([measured(60.0)])
-    assert "ours C" not in made and "Pairs of rows" not in side_by_side([measured(58.0, n=1)])
+    counted = "Pairs of rows with corpora in common, in brackets those in the published order: "
+    assert f"{counted}on 3 seeds or more and decoded alike, 1 (1).\n" in made
+    other = (
+        "- LANER, pretrain_finetune − BERT + CRF, pretrain_finetune: -0.50 here (music +0.00, ai -1.00), +3.21 there;"
+    )
+    assert f"alike, 1 (0). Not in it, on 3 seeds or more:\n\n{other} we do" in side_by_side([measured(60.0)])
+    assert "ours C" not in made and f"{counted}on fewer seeds, 1 (0).\n" in side_by_side([measured(60.0, n=1)])
 
 
-def test_an_order_of_rows_that_differ_in_more_says_in_what() -> None:
+def test_an_order_is_that_of_rows_decoded_alike_where_there_are_such() -> None:
     def study_of(id: str, *rows: tuple[object, ...]) -> StoredStudy:
         free = 'recipe changes `{"constrained": false}`' if id == "laner_ablation" else ""
         return StoredStudy(id, "", free, "", "", (Table("t", ("", "music", "n"), rows),))
 
     laner = ("ours A", Measured(50.0, 1.0, 3, 73.07), "3")
     crf = ("ours B", Measured(51.0, 1.0, 3, 70.34), "3")
-    apart = side_by_side([study_of("laner_ablation", laner), study_of("x", crf)])
-    assert "| IOB2 | music | 3 | x: ours B" in apart and "| argmax | music | 3 | laner_ablation: ours A" in apart
-    assert "-1.00 here, +2.73 there (music); one is held to IOB2, the other is not" in apart
+    unlike = side_by_side([study_of("laner_ablation", laner), study_of("x", crf)])
+    assert "| IOB2 | music | 3 | x: ours B" in unlike and "| argmax | music | 3 | laner_ablation: ours A" in unlike
+    assert "-1.00 here (music), +2.73 there; one is held to IOB2, the other is not" in unlike
+    assert "on 3 seeds or more, one held to IOB2 and the other not, 1 (0)" in unlike
     alike = side_by_side([study_of("laner_ablation", laner, crf)])
-    assert "| best path | music | 3 | laner_ablation: ours B" in alike and "(music); we do not know why" in alike
+    assert "| best path | music | 3 | laner_ablation: ours B" in alike and "there; we do not know why" in alike
     again = study_of("laner_ablation", ("ours C", Measured(52.0, 1.0, 3, 70.34), "3"))
     assert "ours C" in side_by_side([study_of("x", crf), again])
+    held = study_of("x", ("ours D", Measured(53.0, 1.0, 3, 73.07), "3"), crf)
+    both = side_by_side([study_of("laner_ablation", laner), held])
+    assert "| laner_ablation: ours A |" in both and "decoded alike, 1 (1).\n" in both and "the other not" not in both
 
 
 def test_an_order_is_that_over_the_corpora_of_both_rows() -> None:
@@ -82,7 +88,7 @@ def test_an_order_is_that_over_the_corpora_of_both_rows() -> None:
         )
         return side_by_side([StoredStudy("x", "", "", "", "", (Table("t", ("", "music", "ai", "n"), rows),))])
 
-    other = "- LANER, pretrain_finetune − BERT + CRF, pretrain_finetune: -1.00 here, +2.73 there (music)"
+    other = "- LANER, pretrain_finetune − BERT + CRF, pretrain_finetune: -1.00 here (music), +2.73 there"
     assert other in counted("3") and other not in counted("1–3")
 
 
