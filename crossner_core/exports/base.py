@@ -107,13 +107,18 @@ def is_plain(recipe: Recipe) -> bool:
 def export_tagger(predictor: Predictor, folder: Path, target: str, about: About, *, int8: bool = False) -> None:
     """Write a tagger for a target into a folder, which is replaced as a whole.
 
-    Raises InvalidConfig for an unknown target, an architecture or encoder that it cannot take, and int8 where it has
-    none; StorageError if the folder cannot be written.
+    Raises InvalidConfig for an unknown target, an architecture or encoder that it cannot take, int8 where it has none,
+    and a tagger that computes in bf16; StorageError if the folder cannot be written.
     """
     export = EXPORTS.one(target)
     export.require_int8(int8)
     if why := export.refusal(predictor.recipe, predictor.encoder.kind):
         raise InvalidConfig(why)
+    if predictor.model.use_bf16:
+        raise InvalidConfig(
+            "The tagger computes in bf16, and what leaves in fp32, so that they cannot be compared; load it with "
+            "device='cpu' and precision='fp32'."
+        )
     _fill(folder, lambda beside: export.write(predictor, beside, about, int8))
 
 

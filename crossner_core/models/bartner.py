@@ -257,7 +257,11 @@ def _new_decoder(encoder: Encoder, options: BartnerOptions) -> Any:
         decoder_ffn_dim=4 * size,
         dropout=options.dropout,
         max_position_embeddings=2 * encoder.max_length,
-        vocab_size=2,
+        vocab_size=2,  # it reads vectors, so that no token begins or ends a text
+        bos_token_id=None,
+        eos_token_id=None,
+        forced_eos_token_id=None,
+        decoder_start_token_id=None,
     )
     decoder = BartDecoder(config)
     decoder.embed_tokens = None  # it is given vectors

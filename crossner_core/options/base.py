@@ -72,6 +72,13 @@ def hindering(spec: Field[Any], values: Mapping[str, Any]) -> tuple[str, ...]:
     return lacking or tuple(next(met, ()))
 
 
+def value_name(value: Any) -> str:
+    """Format the value of a field for people."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 class Checked:
     """Base of dataclasses of options: each field is checked on creation."""
 

@@ -19,7 +19,7 @@ from crossner_core.domains.texts import texts_of
 from crossner_core.errors import InvalidConfig
 from crossner_core.training.data import TrainingData
 from crossner_core.training.processes import run_together
-from crossner_core.training.recipe import Recipe, source_weights
+from crossner_core.training.recipe import Recipe, source_weights, without_effect
 from crossner_core.training.settings.registry import needs_source, needs_unlabelled, setting
 from crossner_core.training.sources import prepared, source_warnings
 
@@ -76,14 +76,18 @@ def train_recipe(
     from crossner_core.training.machine import prepare
 
     device = prepare(threads)  # first: an invalid number of threads is rejected before anything is read
-    chosen = Recipe.from_dict(read_values(recipe))
+    values = read_values(recipe)
+    chosen = Recipe.from_dict(values)
     read, carved = read_data(data, source or (), chosen, domain=domain, size=size, order=order)
     read, bare = _with_bare_text(read, chosen, unlabelled or ())
     read, proposed = _with_proposals(read, chosen, gazetteer, domain)
     notes = (*carved, *bare, *proposed)
+    if size is not None and len(read.train) < size:
+        notes += (f"--size is {size}, but there are {len(read.train)} training sentences; all are used.",)
     if source and not needs_source(chosen.setting):
         notes += (f"Setting {chosen.setting} reads no source corpus: --source has no effect.",)
     notes += tuple(note for stage in setting(chosen.setting).plan(chosen, read) for note in stage.notes)
+    notes += without_effect(chosen, values)
     print(
         f"{len(read.train)} training sentences, {len(read.types)} entity types, on {device}.",
         *notes,

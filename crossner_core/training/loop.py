@@ -148,6 +148,8 @@ class _Run:
         self.before.notes += source_warnings(data.sources, data.types, recipe) if data.sources else ()
         if not data.dev and (epochs := self.stages[-1].epochs):
             self.before.notes.append(f"No dev data: trained for a fixed {epochs} epochs; the last one is kept.")
+        if not any(item.spans for stage in self.stages for item in stage.train):
+            self.before.notes.append("No sentence that is trained on has an entity, so that none will be found.")
         self._check_parts()
 
     def _check_parts(self) -> None:
@@ -156,7 +158,8 @@ class _Run:
         if whole and self.recipe.accumulate > 1:
             raise InvalidConfig(
                 f"accumulate is {self.recipe.accumulate}, but setting {self.recipe.setting!r} needs a batch as a whole "
-                f"({', '.join(whole)} stage); set accumulate to 1 and use a smaller batch_size, or turn on recompute."
+                f"({', '.join(whole)} stage); set accumulate to 1 and use smaller batches, or, with a "
+                "transformer, recompute."
             )
         if (size := present().size) > 1:
             alone = f", the {', '.join(whole)} stage by one of them" if whole else ""
@@ -352,13 +355,16 @@ class _Run:
 
     def _check_same(self, saved: Mapping[str, Any]) -> None:
         """Raise CheckpointMismatch if a state or result is another run's; older ones do not name their encoder."""
-        for what in ("recipe", "data", "encoder"):
+        for what in _OTHER:
             then, now = str(saved.get(f"{what}_hash") or ""), str(getattr(self, f"{what}_hash"))
             if then != now and (what != "encoder" or (then and now)):
                 raise CheckpointMismatch(
-                    f"The checkpoint in {self.folder} was made with another {what} ({_short(then)}, not "
+                    f"The checkpoint in {self.folder} was made with {_OTHER[what]} ({_short(then)}, not "
                     f"{_short(now)}); give another folder or start without resuming (--afresh)."
                 )
+
+
+_OTHER = {"recipe": "another recipe", "data": "other data", "encoder": "another encoder"}
 
 
 def _short(fingerprint: str) -> str:

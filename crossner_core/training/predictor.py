@@ -242,7 +242,6 @@ def load_tagger(path: str | Path, *, device: str = "auto", precision: str = "aut
         stated = read(_Stated, {name: value for name, value in meta.items() if name in _STATED}, "meta.json")
         encoder = kind_in(folder / "encoder").empty(folder / "encoder", weights=tensors)
         encoder.name, encoder.fingerprint = stated.encoder, stated.encoder_hash
-        encoder.max_length = stated.max_length
         if is_outdated(stated.recipe):
             raise InvalidConfig("its types were compared otherwise.")
         model = build_model(Recipe.from_dict(stated.recipe), encoder, stated.head_types)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from crossner_core.errors import InvalidConfig
 from crossner_core.models.registry import architecture_ids
 from crossner_core.options.bartner import BartnerOptions
-from crossner_core.options.base import Checked, is_as_before, matters, option, value_before
+from crossner_core.options.base import Checked, hindering, is_as_before, matters, option, value_before, value_name
 from crossner_core.options.coach import CoachOptions
 from crossner_core.options.cross_domain_lm import CrossDomainLmOptions
 from crossner_core.options.datnet import DatnetOptions
@@ -450,6 +450,19 @@ def effective(values: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in whole.items()
         if name not in known or (matters(known[name], whole) and not is_as_before(known[name], value))
     }
+
+
+def without_effect(recipe: Recipe, given: Iterable[str]) -> tuple[str, ...]:
+    """Explain, for each of the given fields that is not at its default and has no effect, why.
+
+    A whole recipe may be given, as it was stored.
+    """
+    values, reasons = recipe.to_dict(), []
+    for spec in fields(Recipe):
+        if spec.name in given and values[spec.name] != spec.default and (names := hindering(spec, values)):
+            why = (f"{name} {value_name(values[name])}" for name in names)
+            reasons.append(f"{spec.name} has no effect with {' and '.join(why)}.")
+    return tuple(reasons)
 
 
 def is_outdated(values: Mapping[str, Any]) -> bool:

@@ -54,7 +54,7 @@ def for_types(
     if not recipe.reads_texts:
         raise InvalidConfig(
             f"A tagger of the architecture {recipe.architecture!r} knows its own types alone; train one with "
-            "architecture 'type_aware', which reads what types mean."
+            "architecture 'type_aware', or another that reads what types mean."
         )
     if predictor.meta["encoder_hash"] != pretrained.fingerprint:
         raise CheckpointMismatch(

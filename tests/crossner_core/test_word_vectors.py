@@ -84,7 +84,7 @@ def test_by_exact_case_a_word_has_no_vector_of_its_lower_case(tmp_path: Path, fi
 
 def test_a_header_and_repeated_words_are_read_as_word2vec_and_fasttext_write_them(tmp_path: Path) -> None:
     path = tmp_path / "w2v.txt"
-    path.write_text("3 2\nthe 1 2 \nthe 3 4 \r\n\nZürich 5 6\n", encoding="utf-8")
+    path.write_text("\ufeff3 2\nthe 1 2 \nthe 3 4 \r\n\nZürich 5 6\n", encoding="utf-8")
     read = read_vectors(str(path))
     assert read.words == ("the", "Zürich") and read.vectors.tolist() == [[1, 2], [5, 6]]
 
@@ -99,6 +99,9 @@ def test_a_header_and_repeated_words_are_read_as_word2vec_and_fasttext_write_the
         (b"\x80\x04pickled\x94.", "line 1: 0 values follow the word"),
         (b"", "has no word vectors"),
         (b"5 2\n", "has no word vectors"),
+        (b"5 2\nthe 1 2\nof 3 4\n", "ends after 2 of the 5 words that its first line states"),
+        (b"2 300\nthe 1 2\n", "line 2: 2 values, but 300 in the lines before"),
+        (b"\x1f\x8b\x08", "is packed; unpack it first"),
     ],
 )
 def test_a_damaged_file_is_refused_with_its_line(tmp_path: Path, text: bytes, reason: str) -> None:

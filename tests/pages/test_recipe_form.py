@@ -16,12 +16,12 @@ from crossner_core.encoders.names import UNTRAINED
 from crossner_core.models.registry import architecture, architecture_ids, architecture_title
 from crossner_core.options.base import matters
 from crossner_core.options.label_review import LabelReviewOptions
-from crossner_core.training.recipe import Recipe
+from crossner_core.training.recipe import Recipe, without_effect
 from crossner_core.training.settings.registry import setting_ids
 from tests.support.paths import ROOT
 from tests.support.screens import part
 from workbench import cli
-from workbench.runs.recipe_names import other_than_default, recipe_name, setting_name, setting_title, without_effect
+from workbench.runs.recipe_names import other_than_default, recipe_name, setting_name, setting_title
 
 
 def _recipe_page() -> None:
@@ -151,14 +151,15 @@ def test_option_inputs_serve_any_options() -> None:
 
 
 def test_without_effect_says_why() -> None:
-    values = Recipe(label_size=50).to_dict()
-    assert without_effect(values, ["label_size", "batch_size"]) == [
-        "label_size has no effect with architecture tagger."
-    ]
-    assert without_effect(Recipe(architecture="label_aware").to_dict(), ["label_size"]) == []
-    assert without_effect(Recipe(setting="joint").to_dict(), ["max_epochs", "upsample", "source_epochs"]) == [
-        "max_epochs has no effect with setting joint."
-    ]
+    assert without_effect(Recipe(), Recipe().to_dict()) == ()
+    assert without_effect(Recipe(label_size=49), ["label_size", "batch_size"]) == (
+        "label_size has no effect with architecture tagger.",
+    )
+    assert without_effect(Recipe(architecture="label_aware", label_size=49), ["label_size"]) == ()
+    joint = Recipe(setting="joint", max_epochs=3, upsample=2, source_epochs=1)
+    assert without_effect(joint, ["max_epochs", "upsample", "source_epochs"]) == (
+        "max_epochs has no effect with setting joint.",
+    )
 
 
 def test_flags_without_effect_are_named_on_stderr(
@@ -169,7 +170,7 @@ def test_flags_without_effect_are_named_on_stderr(
     monkeypatch.delenv("CROSSNER_DATABASE_URL", raising=False)
     assert cli.main(["user", "add", "adm", "--role", "admin"]) == 0
     capfd.readouterr()
-    assert cli.main(["run", "--dataset", "x", "--label-size", "50", "--batch-size", "4"]) == 2
+    assert cli.main(["run", "--dataset", "x", "--label-size", "49", "--batch-size", "4"]) == 2
     said = capfd.readouterr().err.splitlines()
     assert said[0] == "label_size has no effect with architecture tagger." and len(said) == 2
 

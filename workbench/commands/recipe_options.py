@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from crossner_core.command_line import RECIPE_PANELS, with_flags
-from crossner_core.training.recipe import Recipe
+from crossner_core.training.recipe import Recipe, without_effect
 from workbench.campaigns import settings
 from workbench.campaigns.settings import CampaignSettings
 
@@ -17,10 +17,8 @@ def takes_recipe(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command a flag for every field of Recipe; it is called with `recipe`, made and checked."""
 
     def make(values: dict[str, Any]) -> Recipe:
-        from workbench.runs.recipe_names import without_effect
-
         recipe = Recipe.from_dict(values)
-        for line in without_effect(recipe.to_dict(), tuple(values)):
+        for line in without_effect(recipe, values):
             typer.echo(line, err=True)
         return recipe
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from crossner_core.command_line import OptionsCommand, read_values
-from crossner_core.training.recipe import Recipe
+from crossner_core.training.recipe import Recipe, without_effect
 from workbench.commands import common
 from workbench.commands.common import CampaignName, MaybeCampaign, MaybeDataset
 from workbench.commands.recipe_options import takes_recipe
@@ -85,7 +85,6 @@ def universal(
     from crossner_core.training.zero_shot import UNIVERSAL
     from workbench.data import datasets
     from workbench.runs import adaptation, source_corpora
-    from workbench.runs.recipe_names import without_effect
 
     store, actor = common.PLACE.store, common.PLACE.actor
     target, out = datasets.get_dataset(store, actor, dataset), leave_out or []
@@ -98,7 +97,7 @@ def universal(
     changes = read_values(recipe_file) if recipe_file else {}
     changes |= {"encoder": encoder} if encoder else {}
     recipe = Recipe.from_dict({"source": sources, **UNIVERSAL, **changes})
-    for line in without_effect(recipe.to_dict(), tuple(changes)):
+    for line in without_effect(recipe, changes):
         typer.echo(line, err=True)
     run_id = adaptation.start_run(store, actor, dataset_id=target.id, recipe=recipe)
     typer.echo(f"Run {run_id} is queued: {recipe.source}, measured on {target.name}.")

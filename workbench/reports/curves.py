@@ -12,6 +12,7 @@ from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.confusion import Confusion
 from crossner_core.evaluation.scores import Score, Scores
 from crossner_core.experiments.few_shot import aggregate
+from crossner_core.options.base import value_name
 from crossner_core.training.recipe import effective
 from db import round_rows, run_rows
 from db.engine import Session, Store
@@ -21,7 +22,7 @@ from workbench.accounts.access import enter, enter_run
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.campaigns.round_settings import on_more_gold
-from workbench.runs.recipe_names import MACHINE, field_name, recipe_name, value_name
+from workbench.runs.recipe_names import MACHINE, field_name, recipe_name
 
 MEASURES = ("test", "dev")
 _MOST_EXTRA = 3

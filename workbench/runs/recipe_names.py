@@ -7,7 +7,7 @@ from dataclasses import Field, fields
 from typing import Any
 
 from crossner_core.models.registry import architecture_ids, architecture_title
-from crossner_core.options.base import hindering
+from crossner_core.options.base import value_name
 from crossner_core.training.recipe import Recipe, effective
 from crossner_core.training.settings.registry import setting, setting_ids
 
@@ -80,13 +80,6 @@ def choice_name(spec: Field[Any], value: Any) -> str:
     return value_name(value)
 
 
-def value_name(value: Any) -> str:
-    """Format the value of a field for people."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def recipe_value(name: str, value: Any) -> str | None:
     """Format the value of a recipe field, architecture and setting by their names; None stays None."""
     named = {"architecture": architecture_name, "setting": setting_name}.get(name, value_name)
@@ -105,13 +98,3 @@ def other_than_default(config: type, values: Mapping[str, Any], *, leave: Sequen
         else f"{field_name(name)} {value_name(values[name])}"
         for name in changed
     )
-
-
-def without_effect(values: Mapping[str, Any], given: Sequence[str]) -> list[str]:
-    """Explain, for each given recipe field that has no effect with the other values, why."""
-    reasons = []
-    for spec in fields(Recipe):
-        if spec.name in given and (names := hindering(spec, values)):
-            why = (f"{name} {value_name(values[name])}" for name in names)
-            reasons.append(f"{spec.name} has no effect with {' and '.join(why)}.")
-    return reasons

@@ -14,7 +14,7 @@ import streamlit as st
 
 from crossner_core.encoders.names import UNTRAINED
 from crossner_core.errors import InvalidConfig
-from crossner_core.options.base import matters
+from crossner_core.options.base import matters, value_name
 from crossner_core.training.recipe import Recipe, source_names
 from crossner_core.type_maps import type_map_ids
 from pages import shell
@@ -27,7 +27,6 @@ from workbench.runs.recipe_names import (
     other_than_default,
     setting_name,
     setting_title,
-    value_name,
 )
 from workbench.runs.source_corpora import Source
 

@@ -170,6 +170,9 @@ def test_what_cannot_be_exported_is_refused_with_what_can(tmp_path: Path) -> Non
     with pytest.raises(StorageError, match="is no export: nothing was written"):
         export_tagger(tagger, tmp_path / "mine", "huggingface", ABOUT)
     assert (tmp_path / "mine" / "letter.txt").read_text() == "Dear Ada"
+    tagger.model.use_bf16 = True
+    with pytest.raises(InvalidConfig, match=r"computes in bf16, .*; load it with device='cpu' and precision='fp32'"):
+        export_tagger(tagger, tmp_path / "out", "onnx", ABOUT)
 
 
 @pytest.mark.parametrize("max_length", [8, 11, 24, 64])

@@ -135,7 +135,7 @@ def test_training_refuses_folder_of_another_run(tmp_path: Path) -> None:
     run_all(tiny_recipe(max_epochs=1), tiny_data(), tmp_path)
     with pytest.raises(CheckpointError, match="another recipe"):
         run_all(tiny_recipe(max_epochs=2), tiny_data(), tmp_path)
-    with pytest.raises(CheckpointError, match="another data"):
+    with pytest.raises(CheckpointError, match="other data"):
         run_all(tiny_recipe(max_epochs=1), tiny_data(8), tmp_path)
     assert result_of(run_all(tiny_recipe(max_epochs=2), tiny_data(), tmp_path, resume=False)).epochs == 2
 

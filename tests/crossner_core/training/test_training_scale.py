@@ -330,8 +330,11 @@ def test_scale_command_tells_students_what_a_gazetteer_proposes(
     assert main([*words, "--domain", "music"]) == 0
     said = re.search(r"in which gazetteer and links propose (\d+) spans", capsys.readouterr().out)
     assert said is not None and int(said[1]) > 0
-    plain = [*command(tmp_path, "plain"), "--gazetteer", str(tmp_path / "names")]
-    assert main(plain) == 0 and "--gazetteer has no effect" in capsys.readouterr().out
+    plain = [*command(tmp_path, "plain", cell_size=9), "--gazetteer", str(tmp_path / "names"), "--size", "999"]
+    assert main(plain) == 0
+    said = capsys.readouterr().out
+    assert "--gazetteer has no effect" in said and "cell_size has no effect with architecture tagger." in said
+    assert re.search(r"--size is 999, but there are \d+ training sentences; all are used", said)
 
 
 def test_scale_command_takes_the_first_sentences_where_asked(tmp_path: Path) -> None:
