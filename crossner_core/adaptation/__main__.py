@@ -1,5 +1,6 @@
 """Pre-train an encoder from the command line, without the workbench.
 
+\b
 python -m crossner_core.adaptation dapt --text FILE … --out FOLDER
 python -m crossner_core.adaptation dapt --corpus FOLDER --domain music --level integrated --percent 50 --out FOLDER
 python -m crossner_core.adaptation entity-tagging --labelled FILE … --out FOLDER

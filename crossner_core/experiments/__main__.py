@@ -90,7 +90,9 @@ def _study_command(chosen: Study, words: Sequence[str]) -> Callable[..., int]:
         config: dict[str, Any],
         data: Annotated[Path, flag("Folder of the corpora.", "DIR")],
         out: Out,
-        encoder: Annotated[str | None, flag("Encoder of the recipe: minilm, a folder or a hub name.")] = None,
+        encoder: Annotated[
+            str | None, flag("Encoder of the recipe: minilm, a folder, a hub name, words:… or flair:…")
+        ] = None,
         workers: Annotated[int, flag("Number of cells trained in parallel.", "N")] = 1,
         ray: Annotated[str, flag("Address of a Ray cluster to train on; local starts one.", "ADDRESS")] = "",
         keep: Annotated[bool, flag("Keep the taggers of the cells.", None, "--keep")] = False,

@@ -29,7 +29,7 @@ class CrossDomainLmOptions:
     )
     lm_samples: int = option(
         50,
-        "Words drawn in each step against which the language model tells the right one; all if there are no more.",
+        "Words drawn in each step as alternatives to the right one; all if there are no more.",
         min=1,
         max=1_000_000,
         group="source",

@@ -29,8 +29,8 @@ class DatnetOptions:
     )
     datnet_gamma: float = option(
         2.0,
-        "Exponent γ of the discriminator's loss: the higher, the less sentences count that it places well; 0: all "
-        "count alike.",
+        "Exponent γ of the discriminator's loss: the higher, the less a sentence counts whose domain it predicts well; "
+        "0: all count alike.",
         min=0.0,
         max=10.0,
         group="source",

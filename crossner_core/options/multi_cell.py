@@ -21,7 +21,7 @@ class MultiCellOptions(CrfOptions):
     )
     cell_type_weight: float = option(
         1.0,
-        "Weight of the loss by which each type's cell tells whether a token is of its type.",
+        "Weight of the loss by which each type's cell predicts whether a token is of its type.",
         min=0.0,
         max=100.0,
         group="model",

@@ -22,5 +22,11 @@ class TaggerOptions:
         only={"architecture": ("tagger", "label_aware", "type_aware", "type_label_aware")},
         later=True,
     )
-    dropout: float = option(0.1, "Dropout before the head.", min=0.0, max=0.9)
+    dropout: float = option(
+        0.1,
+        "Dropout before the head; also before and between the layers of a BiLSTM, before the cells of multi_cell, and "
+        "in BARTNER's decoder.",
+        min=0.0,
+        max=0.9,
+    )
     constrained: bool = option(True, "Constrain decoding to valid IOB2 tag sequences.", group="model", unless=_WHOLE)

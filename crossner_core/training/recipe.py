@@ -190,7 +190,10 @@ class Recipe(
         1.0, "Maximum gradient norm; larger gradients are scaled down; 0: none is.", min=0.0, max=1e3
     )
     max_length: int = option(
-        256, "Subwords (of word vectors: words) per window; longer sentences are split with overlap.", min=16, max=8192
+        256,
+        "Subwords (of words and flair: words) per window; longer sentences are split with overlap.",
+        min=16,
+        max=8192,
     )
     source_learning_rate: float = option(
         5e-5,

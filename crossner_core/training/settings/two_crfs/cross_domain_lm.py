@@ -33,7 +33,7 @@ class CrossDomainLmObjective(TwoCrfObjective):
     """L = Σ_d (L_tags + λ L_lm), where the BiLSTM of a domain and a task has the weights W ⊗ I_domain ⊗ I_task.
 
     L_lm is half of Σ_t −log p(w_{t+1} | h→_t) − log p(w_{t−1} | h←_t), a mean over sentences: the labelled ones of the
-    batch, and of the target's unlabelled ones, if there are any, as many as a domain has in a batch. (λ/2) ‖Θ‖² is the
+    batch, and of the target's unlabelled ones, if there are any, half as many as the batch has. (λ/2) ‖Θ‖² is the
     recipe's weight decay, of which W has none. Without labelled target sentences the target has no L_tags and both
     domains one CRF: the target's BiLSTM then differs from the source's by I_target alone, which its language model
     learns. The tagger's own BiLSTM is not trained: after each step it gets the weights generated for the target's tags,
@@ -46,7 +46,8 @@ class CrossDomainLmObjective(TwoCrfObjective):
     unlabelled sentences.
     There: word vectors of 100 dimensions and a CNN over characters (50), BiLSTMs of 200 (100 each way), batches of 30,
     dropout 0.5, SGD at 0.015, less each epoch, 100 epochs; without target labels RMSprop at 0.001 and batches of 10.
-    The studies here: the same size and dropout, AdamW at 1e-3, ten epochs, batches of 30 (`baselines`) or 32.
+    The studies here: BiLSTM and dropout alike, GloVe of 50 dimensions and a CNN of 30 channels, AdamW at 1e-3, ten
+    epochs, batches of 30 (`baselines`) or 32.
     Source: Jia et al. 2019, "Cross-Domain NER using Cross-Domain Language Modeling", ACL, section 3.
     """
 
