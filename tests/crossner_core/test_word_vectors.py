@@ -84,9 +84,9 @@ def test_by_exact_case_a_word_has_no_vector_of_its_lower_case(tmp_path: Path, fi
 
 def test_a_header_and_repeated_words_are_read_as_word2vec_and_fasttext_write_them(tmp_path: Path) -> None:
     path = tmp_path / "w2v.txt"
-    path.write_text("\ufeff3 2\nthe 1 2 \nthe 3 4 \r\n\nZürich 5 6\n", encoding="utf-8")
+    path.write_text("\ufeff4 2\nthe 1 2 \nthe 3 4 \r\n\nZürich 5 6\n\ufeff 7 8\n", encoding="utf-8")
     read = read_vectors(str(path))
-    assert read.words == ("the", "Zürich") and read.vectors.tolist() == [[1, 2], [5, 6]]
+    assert read.words == ("the", "Zürich", "\ufeff") and read.vectors.tolist() == [[1, 2], [5, 6], [7, 8]]
 
 
 @pytest.mark.parametrize(
