@@ -67,14 +67,10 @@ _WHY_NOT = {
 """What we know of why a system is not as good here as there, whatever it is compared with."""
 _UNLIKE = "one is held to IOB2, the other is not"
 _CLOSE = 0.005
-_EQUAL = 1e-9
 _SEEDS = 3  # on fewer, an order is a matter of luck
-_KINDS = (
-    f"on {_SEEDS} seeds or more and decoded alike",
-    f"on {_SEEDS} seeds or more, one held to IOB2 and the other not",
-    "on fewer seeds",
-)
-"""Pairs of rows that are counted apart."""
+_DECODED_ALIKE = f"on {_SEEDS} seeds or more and decoded alike"
+_DECODED_OTHERWISE = f"on {_SEEDS} seeds or more, one held to IOB2 and the other not"
+_FEW_SEEDS = "on fewer seeds"
 _COLUMNS = ("system", "setting", "published", "ours", "decoding", "over", "seeds", "measured in, or what it takes")
 _FREE = '"constrained": false'
 """In what a study says of itself: its rows are not held to IOB2."""
@@ -206,15 +202,17 @@ def _orders(rows: Sequence[Sequence[_Row]], alike: str, apart: str) -> str:
 
     `apart` says in what the rows of the study `alike` differ from all others.
     """
-    counts = {kind: [0, 0] for kind in _KINDS}  # pairs, and those in the published order
+    # Pairs, and those in the published order.
+    counts = {kind: [0, 0] for kind in (_DECODED_ALIKE, _DECODED_OTHERWISE, _FEW_SEEDS)}
     other = dict[str, list[str]]()  # by why
     for a, b in filter(None, (_pair(*both) for both in combinations(rows, 2))):
         over = [corpus for corpus in a.ours if corpus in b.ours]
         better, worse = (a, b) if a.published_over(over) > b.published_over(over) else (b, a)
         there = better.published_over(over) - worse.published_over(over)
         by_corpus = {corpus: better.ours_over([corpus]) - worse.ours_over([corpus]) for corpus in over}
-        enough, held_alike = a.has_order() and b.has_order(), a.is_held() == b.is_held()
-        kind = _KINDS[0 if enough and held_alike else 1 if enough else 2]
+        kind = _FEW_SEEDS
+        if enough := a.has_order() and b.has_order():
+            kind = _DECODED_ALIKE if a.is_held() == b.is_held() else _DECODED_OTHERWISE
         counts[kind][0] += 1
         if (here := fmean(by_corpus.values())) > 0:
             counts[kind][1] += 1
@@ -240,7 +238,7 @@ def _pair(one: Sequence[_Row], two: Sequence[_Row]) -> tuple[_Row, _Row] | None:
         (a, b)
         for a, b in product(one, two)
         if (over := [corpus for corpus in a.ours if corpus in b.ours])
-        and abs(a.published_over(over) - b.published_over(over)) > _EQUAL
+        and a.published_over(over) != b.published_over(over)
     ]
     return max(pairs, key=lambda pair: pair[0].is_held() == pair[1].is_held(), default=None)
 
