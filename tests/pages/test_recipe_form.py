@@ -152,10 +152,10 @@ def test_option_inputs_serve_any_options() -> None:
 
 def test_without_effect_says_why() -> None:
     assert without_effect(Recipe(), Recipe().to_dict()) == ()
-    assert without_effect(Recipe(label_size=49), ["label_size", "batch_size"]) == (
+    assert without_effect(Recipe(label_size=50), ["label_size", "batch_size"]) == (
         "label_size has no effect with architecture tagger.",
     )
-    assert without_effect(Recipe(architecture="label_aware", label_size=49), ["label_size"]) == ()
+    assert without_effect(Recipe(architecture="label_aware", label_size=50), ["label_size"]) == ()
     joint = Recipe(setting="joint", max_epochs=3, upsample=2, source_epochs=1)
     assert without_effect(joint, ["max_epochs", "upsample", "source_epochs"]) == (
         "max_epochs has no effect with setting joint.",
@@ -170,7 +170,7 @@ def test_flags_without_effect_are_named_on_stderr(
     monkeypatch.delenv("CROSSNER_DATABASE_URL", raising=False)
     assert cli.main(["user", "add", "adm", "--role", "admin"]) == 0
     capfd.readouterr()
-    assert cli.main(["run", "--dataset", "x", "--label-size", "49", "--batch-size", "4"]) == 2
+    assert cli.main(["run", "--dataset", "x", "--label-size", "50", "--batch-size", "4"]) == 2
     said = capfd.readouterr().err.splitlines()
     assert said[0] == "label_size has no effect with architecture tagger." and len(said) == 2
 

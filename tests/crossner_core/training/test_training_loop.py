@@ -135,7 +135,7 @@ def test_training_refuses_folder_of_another_run(tmp_path: Path) -> None:
     run_all(tiny_recipe(max_epochs=1), tiny_data(), tmp_path)
     with pytest.raises(CheckpointError, match="another recipe"):
         run_all(tiny_recipe(max_epochs=2), tiny_data(), tmp_path)
-    with pytest.raises(CheckpointError, match="other data"):
+    with pytest.raises(CheckpointError, match="with other data"):
         run_all(tiny_recipe(max_epochs=1), tiny_data(8), tmp_path)
     assert result_of(run_all(tiny_recipe(max_epochs=2), tiny_data(), tmp_path, resume=False)).epochs == 2
 
@@ -171,6 +171,14 @@ def test_training_without_dev_keeps_the_last_epoch_and_says_so(tmp_path: Path) -
     assert result.outcome == "all_epochs" and result.epochs == 3 and result.dev is None and result.test is not None
     assert any("No dev data" in note for note in result.notes)
     assert [event.epoch for event in events if event.dev_f1 is not None] == []
+    assert not any("has an entity" in note for note in result.notes)
+
+
+def test_training_says_that_nothing_it_learns_from_has_an_entity(tmp_path: Path) -> None:
+    data = tiny_data()
+    bare = replace(data, train=tuple(replace(item, spans=()) for item in data.train))
+    notes = result_of(run_all(tiny_recipe(max_epochs=1), bare, tmp_path)).notes
+    assert "No sentence that is trained on has an entity, so that none will be found." in notes
 
 
 def test_training_early_stop_restores_the_best_epoch(tmp_path: Path) -> None:

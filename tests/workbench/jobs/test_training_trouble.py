@@ -252,7 +252,7 @@ def test_trouble_checkpoint_of_another_domain_or_version_is_refused(tmp_path: Pa
     for _event in train(recipe, data, checkpoint_dir=folder, encoder=tiny_encoder()):
         pass
     other = replace(data, types=(*data.types, "song"))
-    with pytest.raises(CheckpointMismatch, match=r"other data .* give another folder or start without resuming"):
+    with pytest.raises(CheckpointMismatch, match=r"with other data .* give another folder or start without resuming"):
         next(train(recipe, other, checkpoint_dir=folder, encoder=tiny_encoder()))
     meta = folder / "tagger" / "meta.json"
     write_json(meta, {**read_json(meta), "format": FORMAT_VERSION + 1})
