@@ -125,6 +125,11 @@ class ReadsTypes(TokenTagger):
         self.to_read = None if texts.batch is None else texts.batch.to(device)
         self.outdated = True
 
+    def refresh(self) -> None:
+        """Read the types' texts anew, if the encoder reads them itself."""
+        self.outdated = True
+        self._chosen_texts()
+
     def train(self, mode: bool = True) -> Self:
         """Switch between training and prediction; texts are read anew after training."""
         self.outdated = True
@@ -159,7 +164,7 @@ class ReadsTypes(TokenTagger):
 
         Where the texts are read now, those of types that are not `kept` are not, and have zeros.
         """
-        if self.to_read is not None and not self.training and (self.outdated or torch.is_grad_enabled()):
+        if self.to_read is not None and not self.training and self.outdated:
             with torch.no_grad():
                 self.texts[self.known.bool()] = self._read(self.to_read, self.places[self.known.bool()])
             self.outdated = False

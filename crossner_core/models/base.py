@@ -53,6 +53,9 @@ class TokenTagger(nn.Module):
     def describe(self, texts: TypeTexts) -> None:
         """Take the texts of the types, where the architecture reads them."""
 
+    def refresh(self) -> None:
+        """Bring what is saved beside the weights up to date with them; the model must be in evaluation mode."""
+
     def loss(self, batch: Batch) -> Tensor:
         """Return the mean loss over the batch's tokens with a known tag, a scalar.
 

@@ -51,12 +51,12 @@ def train_recipe(
         int | None, flag("train on only this many sentences; the rest of train is unlabelled text", "N")
     ] = None,
     order: Annotated[
-        Literal["random", "entities", "file"],
+        Literal["random", "entities", "file"] | None,
         flag(
-            "with --size: which sentences to take: random, drawn from all; entities, from those with any (as PDALN "
-            "does); file, the first in the file"
+            "with --size: which sentences to take: random, drawn from all; entities, from those with any; file, the "
+            "first in the file; for pdaln entities, as in its paper, otherwise random"
         ),
-    ] = "random",
+    ] = None,
     unlabelled: Annotated[
         list[Path] | None,
         flag("unlabelled target text for settings that use it: files in any format, labels are ignored", "FILE …"),
@@ -78,7 +78,8 @@ def train_recipe(
     device = prepare(threads)  # first: an invalid number of threads is rejected before anything is read
     values = read_values(recipe)
     chosen = Recipe.from_dict(values)
-    read, carved = read_data(data, source or (), chosen, domain=domain, size=size, order=order)
+    drawn = order or ("entities" if chosen.setting == "pdaln" else "random")
+    read, carved = read_data(data, source or (), chosen, domain=domain, size=size, order=drawn)
     read, bare = _with_bare_text(read, chosen, unlabelled or ())
     read, proposed = _with_proposals(read, chosen, gazetteer, domain)
     notes = (*carved, *bare, *proposed)

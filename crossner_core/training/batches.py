@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from crossner_core.encoders.windows import Window
 from crossner_core.schema import LabelledSentence
 from crossner_core.tags import tags_from_spans
 
@@ -14,6 +15,8 @@ from crossner_core.tags import tags_from_spans
 CHUNK = 16
 # Lengths are blurred by this factor before sorting, so that small sets do not form the same batches each time.
 BLUR = 0.3
+# This many times the windows needed are drawn and sorted by length, to take a contiguous part with little padding.
+_POOLS = 4
 
 
 def tag_indices(items: Sequence[LabelledSentence], tags: Sequence[str]) -> list[list[int]]:
@@ -41,13 +44,26 @@ def mixed_batches(lengths: Sequence[int], first: int, batch_size: int, rng: np.r
     orders = [rng.permutation(first), first + rng.permutation(len(lengths) - first)]
     batches: list[list[int]] = []
     for start, stop in pairwise([*range(0, count, CHUNK), count]):
-        chunks = [order[len(order) * start // count : len(order) * stop // count] for order in orders]
+        # The others take what the first ones leave: a chunk has a sentence for each of its batches at least.
+        mine_from, mine_to = (first * at // count for at in (start, stop))
+        all_from, all_to = (len(lengths) * at // count for at in (start, stop))
+        chunks = orders[0][mine_from:mine_to], orders[1][all_from - mine_from : all_to - mine_to]
         mine, others = (chunk[np.argsort(blurred[chunk], kind="stable")] for chunk in chunks)
         # What is over of the first ones goes into the first batches, of the others into the last.
         parts = np.array_split(mine, stop - start)
         more = [part[::-1] for part in reversed(np.array_split(others[::-1], stop - start))]
         batches.extend(np.concatenate(pair).tolist() for pair in zip(parts, more, strict=True))
     return [batches[index] for index in rng.permutation(len(batches))]
+
+
+def drawn_alike(windows: Sequence[Window], count: int, rng: np.random.Generator) -> list[int]:
+    """Draw the indices of `count` windows of similar length, or of all; each is equally likely."""
+    count = min(count, len(windows))
+    pools = max(1, min(_POOLS, len(windows) // max(count, 1)))
+    drawn = rng.choice(len(windows), pools * count, replace=False).tolist()
+    drawn.sort(key=lambda index: len(windows[index].input_ids))
+    start = int(rng.integers(pools)) * count
+    return drawn[start : start + count]
 
 
 def ordered_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:

@@ -228,6 +228,8 @@ def save_tagger(folder: Path, predictor: Predictor, head_types: Sequence[str]) -
 
     meta = {**predictor.meta, "types": list(predictor.types), "head_types": list(head_types)}
     meta["max_length"] = predictor.encoder.max_length
+    with predictor.evaluating():
+        predictor.model.refresh()
     weights = {name: value for name, value in predictor.model.state_dict().items() if not name.startswith(PARTS)}
     write_folder(folder, meta, weights, add_files)
 

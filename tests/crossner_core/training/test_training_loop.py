@@ -430,3 +430,7 @@ def test_training_goes_on_from_an_earlier_tagger(tmp_path: Path, setting: str) -
     other = tiny_encoder(seed=4)
     with pytest.raises(CheckpointError, match="started from another encoder"):
         run_all(tiny_recipe(), data, tmp_path / "other", warm_start=warm, encoder=other)
+    turned, bare = replace(data, types=data.types[::-1]), own_sentences(4, offset=60)
+    turned = replace(turned, unlabelled=tuple(item.sentence for item in bare))
+    with pytest.raises(CheckpointMismatch, match="The teacher has the tags O, B-"):
+        run_all(tiny_recipe(setting="self_training"), turned, tmp_path / "turned", warm_start=warm)

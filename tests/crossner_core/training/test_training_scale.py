@@ -347,6 +347,26 @@ def test_scale_command_takes_the_first_sentences_where_asked(tmp_path: Path) -> 
     assert first.unlabelled == tuple(item.sentence for item in corpus.train[4:])
 
 
+@pytest.mark.parametrize(
+    ("setting", "words", "order"),
+    [("pdaln", (), "entities"), ("pdaln", ("--order", "random"), "random"), ("joint", (), "random")],
+)
+def test_scale_command_draws_from_sentences_with_entities_for_pdaln(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    setting: str,
+    words: Sequence[str],
+    order: str,
+) -> None:
+    def refused(*_: object, order: str, **__: object) -> None:
+        raise InvalidConfig(f"drawn by {order}")
+
+    monkeypatch.setattr("crossner_core.training.__main__.read_data", refused)
+    assert main([*command(tmp_path, "out", setting=setting), "--size", "4", *words]) == 2
+    assert f"drawn by {order}" in capsys.readouterr().err
+
+
 def test_scale_command_says_what_was_carved_out_of_train(tmp_path: Path) -> None:
     command(tmp_path, "out")
     assert read_data(tmp_path / "songs")[1] == ()

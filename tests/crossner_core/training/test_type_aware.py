@@ -13,7 +13,7 @@ from crossner_core.calibration.span_maps import SpanMap
 from crossner_core.domains import load_domain
 from crossner_core.domains.texts import texts_of, texts_of_name
 from crossner_core.errors import CheckpointMismatch, InvalidConfig
-from crossner_core.models.base import TypeTexts
+from crossner_core.models.base import TokenTagger, TypeTexts
 from crossner_core.models.heads import tag_types
 from crossner_core.models.type_aware import TypeAware
 from crossner_core.training import zero_shot
@@ -22,6 +22,7 @@ from crossner_core.training.descriptions import read_texts
 from crossner_core.training.loop import WarmStart, train
 from crossner_core.training.predictor import Predictor, build_model, load_tagger
 from crossner_core.training.recipe import data_hash, source_key
+from crossner_core.training.settings.pdaln.objective import PdalnObjective
 from crossner_core.training.sources import prepared
 from tests.support.training_builders import TYPES, batch_for, own_sentences, tiny_encoder, tiny_recipe
 
@@ -197,9 +198,12 @@ def test_source_only_knows_a_target_by_its_words_before_its_first_sentence(tmp_p
     assert last.result is not None and last.result.test is not None and last.result.test.f1 < 0.5
 
 
-def test_its_own_encoder_learns_to_read_texts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("measured", [True, False])
+def test_its_own_encoder_learns_to_read_texts(measured: bool, tmp_path: Path) -> None:
     recipe = tiny_recipe(architecture="type_aware", type_encoder="own", max_epochs=4)
-    data = TrainingData(train=ITEMS[:24], dev=ITEMS[24:32], test=ITEMS[32:], types=TYPES, texts=TEXTS)
+    data = TrainingData(train=ITEMS[:24], types=TYPES, texts=TEXTS)
+    if measured:
+        data = replace(data, dev=ITEMS[24:32], test=ITEMS[32:])
     list(train(recipe, data, checkpoint_dir=tmp_path, encoder=tiny_encoder()))
     tagger = load_tagger(tmp_path)
     assert isinstance(tagger.model, TypeAware)
@@ -211,6 +215,35 @@ def test_its_own_encoder_learns_to_read_texts(tmp_path: Path) -> None:
     same = zero_shot.for_types(tagger, tiny_encoder(), TEXTS)
     test = [item.sentence for item in ITEMS]
     assert same.predict_spans(test) == tagger.predict_spans(test)
+
+
+@pytest.mark.parametrize("architecture", ["type_aware", "type_label_aware"])
+@pytest.mark.parametrize("student", ["mean_teacher", "vat"])
+def test_its_own_encoder_reads_texts_in_pdalns_rounds(
+    student: str, architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    teachers, after_step = list[TokenTagger](), PdalnObjective.after_step
+
+    def after(self: PdalnObjective, model: TokenTagger) -> None:
+        after_step(self, model)
+        teachers.extend([self.teacher] if self.teacher is not None else [])
+
+    monkeypatch.setattr(PdalnObjective, "after_step", after)
+    recipe = tiny_recipe(
+        architecture=architecture, setting="pdaln", type_encoder="own", pdaln_student=student, pdaln_rounds=1,
+        pdaln_round_epochs=1, pdaln_mean_decay=0.5, max_epochs=1, label_size=8, lstm_size=8,
+    )  # fmt: skip
+    news = SourceCorpus(ITEMS[12:28], texts=TEXTS)
+    data = TrainingData(train=ITEMS[:12], dev=ITEMS[28:], types=TYPES, sources=(news,), texts=TEXTS)
+    *_, last = train(recipe, data, checkpoint_dir=tmp_path, encoder=tiny_encoder())
+    assert last.result is not None and last.result.outcome == "all_epochs"
+    if student == "vat":
+        assert not teachers
+        return
+    teacher, batch = teachers[-1], batch_for(teachers[-1], 4)
+    with torch.no_grad():
+        used = teacher.tag_log_probabilities(batch)
+        torch.testing.assert_close(teacher.eval().tag_log_probabilities(batch), used)
 
 
 def test_its_own_encoder_reads_one_text_of_each_type_that_takes_part() -> None:

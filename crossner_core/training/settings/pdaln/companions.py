@@ -15,7 +15,7 @@ from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.windows import Batch, Window
 from crossner_core.models.base import TokenTagger
 from crossner_core.schema import LabelledSentence
-from crossner_core.training.batches import tag_indices
+from crossner_core.training.batches import drawn_alike, tag_indices
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.pdaln.material import Material, Synonyms, distorted, distorts
 from crossner_core.training.settings.pdaln.wordnet import Lexicon, pick_wordnet
@@ -109,10 +109,6 @@ def _case(text: str) -> int:
     return 2 if text.isupper() else 1 if text[0].isupper() else 0
 
 
-# This many times the sentences needed are drawn and sorted by length, to take a contiguous part with little padding.
-_POOLS = 4
-
-
 @dataclass(frozen=True, slots=True)
 class Drawn:
     """Drawn labelled sentences and their batch, one row per sentence."""
@@ -158,13 +154,14 @@ class Companions:
         Without target labels, the unlabelled ones take the labelled ones' share as well.
         """
         count = max(1, round(rows * self.recipe.pdaln_target_share))
-        chosen = _some(self.target, count, rng)
+        chosen = [self.target[index] for index in drawn_alike(self.target, count, rng)]
         drawn = None
         if chosen:
             items = tuple(self.material.target[window.sentence] for window in chosen)
             drawn = Drawn(items, self.encoder.collate(chosen, self.target_tags))
         wants_bare = self.recipe.pdaln_use_sentence_mmd or self.recipe.pdaln_distil_on != "augmented"
-        bare = _some(self.bare, count if chosen else 2 * count, rng) if wants_bare else []
+        places = drawn_alike(self.bare, count if chosen else 2 * count, rng) if wants_bare else []
+        bare = [self.bare[index] for index in places]
         return drawn, self.encoder.collate(bare) if bare else None
 
     def items(self, sentences: Sequence[int]) -> tuple[LabelledSentence, ...]:
@@ -179,12 +176,3 @@ class Companions:
         for window in windows:
             first.setdefault(window.sentence, window)
         return self.encoder.collate([first[index] for index in range(len(copies))], tag_indices(copies, self.tags))
-
-
-def _some(windows: Sequence[Window], count: int, rng: np.random.Generator) -> list[Window]:
-    """Draw `count` windows of similar length without replacement, or all; each is equally likely."""
-    pools = min(_POOLS, len(windows) // count)
-    drawn = rng.choice(len(windows), max(pools, 1) * min(count, len(windows)), replace=False).tolist()
-    drawn.sort(key=lambda index: len(windows[index].input_ids))
-    start = int(rng.integers(max(pools, 1))) * count
-    return [windows[index] for index in drawn[start : start + count]]

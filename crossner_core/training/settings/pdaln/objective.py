@@ -151,6 +151,7 @@ class PdalnObjective:
         with torch.no_grad():
             for name, value in self.teacher.named_parameters():
                 value.lerp_(student[name], 1 - self.recipe.pdaln_mean_decay)
+        self.teacher.eval()  # so that it reads again what it keeps of its types' texts
 
     def state(self) -> dict[str, Tensor]:
         """Return the teacher and the synonyms: they depend on weights that a resumed run no longer has."""

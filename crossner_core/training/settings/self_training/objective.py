@@ -11,16 +11,14 @@ from torch import Tensor, nn
 from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.pooling import sentences_at_once
 from crossner_core.encoders.windows import Batch, Window, sent_ahead
-from crossner_core.errors import CheckpointError
+from crossner_core.errors import CheckpointError, CheckpointMismatch
 from crossner_core.models.base import TokenTagger
 from crossner_core.schema import Sentence
-from crossner_core.training.batches import ordered_batches
+from crossner_core.training.batches import drawn_alike, ordered_batches
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.self_training.proposals import ProposalModel
 
 _STEP = 7
-# This many times the windows needed are drawn and sorted by length, to take a contiguous part with little padding.
-_POOLS = 4
 
 
 class SelfTrainingObjective:
@@ -49,6 +47,11 @@ class SelfTrainingObjective:
         self.targets = torch.zeros(int(self.starts[-1]), len(model.tags), dtype=torch.float16)
         self.has_targets = former is not None
         if former is not None:
+            if former.tags != model.tags:
+                raise CheckpointMismatch(
+                    f"The teacher has the tags {', '.join(former.tags)}, not {', '.join(model.tags)}, in this order; "
+                    "train it for the same types, or start without it."
+                )
             drawn = {index for step in range(steps if self.windows else 0) for index in self._drawn(step)}
             self._compute_targets(former, sorted(drawn))
             if proposals is not None:
@@ -109,12 +112,7 @@ class SelfTrainingObjective:
     def _drawn(self, step: int) -> list[int]:
         """Draw a step's windows, of similar length; each is equally likely."""
         rng = np.random.default_rng([self.recipe.seed, _STEP, step])
-        count = min(self.recipe.self_training_batch, len(self.windows))
-        pools = max(1, min(_POOLS, len(self.windows) // count))
-        drawn = rng.choice(len(self.windows), pools * count, replace=False).tolist()
-        drawn.sort(key=lambda index: len(self.windows[index].input_ids))
-        start = int(rng.integers(pools)) * count
-        return drawn[start : start + count]
+        return drawn_alike(self.windows, self.recipe.self_training_batch, rng)
 
     def _targets(self, chosen: Sequence[int], width: int) -> Tensor:
         """Return the soft targets of some windows, (B, W, K); 0 where padded."""
