@@ -21,6 +21,8 @@ PAPERS = (
 """A heading here, how the name of the paper's source begins, a study, and in what its rows differ from all others."""
 ONE_RATE, _PAPER = "one-rate", "paper"
 """Sections of studies whose rows were trained as in the papers, and stand for those of the same name."""
+_VARIED = ("char-lstm", "lm-weight")
+"""Sections that vary one thing in some rows of another section, which stands for them: its rows are alike."""
 _NOT_RUN = "nothing but time: it has not been run yet"
 _HERE = frozenset(("music", "ai", "politics", "restaurant", "wikigold", *NER_BERT_OTHERS))
 """The corpora that could be measured on."""
@@ -32,6 +34,10 @@ _NEEDS = (
     ("BARTNER", "weights of BART, which are not at hand; with a new decoder it is another system, far below on music"),
 )
 """What a row takes, where its system holds these words."""
+_JIA = (
+    "its language models read raw text of both domains in its own paper, here the sentences of the corpora alone; that "
+    "may be why"
+)
 _STAGED, _BACKGROUND = "pretrain_finetune", "LANER w/o label background"
 _WHY: Mapping[tuple[tuple[str, str], tuple[str, str]], str] = {
     (("LANER", _STAGED), (_BACKGROUND, _STAGED)): (
@@ -47,8 +53,8 @@ _WHY: Mapping[tuple[tuple[str, str], tuple[str, str]], str] = {
         "([differences](differences.md), [laner](laner.md))"
     ),
     (("Jia et al. 2019", "joint"), ("BERT-base", "direct")): (
-        "it is so on ai alone, and we do not know why; the paper's BERT-base is not held to IOB2, and without it ours "
-        "has 52.25 (*LANER, tables 2 to 4*)"
+        "it is so on ai alone; the paper's BERT-base is not held to IOB2, and without it ours has 52.25 "
+        f"(*LANER, tables 2 to 4*); {_JIA}"
     ),
     (("PDALN (mean)", "unsupervised"), ("BERT + CRF", "unsupervised")): (
         "we do not know why; the loss is undecided, the published gain excluded ([pdaln](pdaln.md))"
@@ -57,20 +63,32 @@ _WHY: Mapping[tuple[tuple[str, str], tuple[str, str]], str] = {
         "the loss of the line above, and what 100 labelled sentences add to the CRF; neither is clear of zero"
     ),
 }
-"""What we know of why the first system and setting are not better than the second here, as they are there."""
+"""What we know of why the first system and setting are not better than the second here, as they are there.
+
+It holds for the corpora with seeds enough for an order.
+"""
 _WHY_NOT = {
-    "Multi-cell LSTM": (
+    ("Multi-cell LSTM", "music"): (
         "it reads MiniLM alone here, which learns with it, in the released code a frozen BERT beside word vectors and "
-        "characters; whether that is why, we do not know"
-    )
+        "characters; its rates are an encoder's (5e-5, its own layers 5e-4), those of the rows on words 1e-3; which of "
+        "this is why, we do not know"
+    ),
+    ("FLAIR", "music"): "its character models are small ones of ours ([laner](laner.md))",
+    ("BARTNER", "music"): "it has a new decoder on MiniLM in place of BART's",
+    ("Jia et al. 2019", "bionlp13pc"): _JIA,
+    ("Jia et al. 2019", "wikigold"): f"{_JIA}, their weight is not ([pdaln](pdaln.md))",
+    ("NER-BERT (4 types)", "bionlp13pc"): "it learnt from 20,000 silver sentences, in the paper from 16 million",
 }
-"""What we know of why a system is not as good here as there, whatever it is compared with."""
+"""What we know of why a system is not as good on a corpus here as there, whatever it is compared with."""
 _UNLIKE = "one is held to IOB2, the other is not"
 _CLOSE = 0.005
 _SEEDS = 3  # on fewer, an order is a matter of luck
 _DECODED_ALIKE = f"on {_SEEDS} seeds or more and decoded alike"
 _DECODED_OTHERWISE = f"on {_SEEDS} seeds or more, one held to IOB2 and the other not"
 _FEW_SEEDS = "on fewer seeds"
+_TRAINED_OTHERWISE = "not to be compared, since"
+_BEST_RUN = "PDALN"
+"""A published row that is the best of another's runs on test, and in no order."""
 _COLUMNS = ("system", "setting", "published", "ours", "decoding", "over", "seeds", "measured in, or what it takes")
 _FREE = '"constrained": false'
 """In what a study says of itself: its rows are not held to IOB2."""
@@ -131,6 +149,10 @@ class _Row:
         """Return whether it was trained as in the papers."""
         return self.study is not None and self.study.section in (ONE_RATE, _PAPER)
 
+    def is_varied(self) -> bool:
+        """Return whether it varies a row that stands for it in another section."""
+        return self.study is not None and self.study.section in _VARIED
+
     def is_of(self, study: str) -> bool:
         """Return whether it was measured by a study with this id."""
         return self.study is not None and self.study.id == study
@@ -157,7 +179,13 @@ def _rows(table: Table, studies: Sequence[StoredStudy], alike: str) -> Iterator[
         published = {corpus: float(value) for corpus, value in zip(corpora, values, strict=True)}  # type: ignore[arg-type]
         measured = sorted(
             _measured(str(system), str(setting), published, studies),
-            key=lambda row: (len(row.ours), row.has_order(), row.is_of(alike), row.is_as_there()),
+            key=lambda row: (
+                len(row.ours),
+                row.has_order(),
+                row.is_of(alike),
+                row.is_as_there(),
+                not row.is_varied(),
+            ),
             reverse=True,
         )
         otherwise = [row for row in measured if row.is_held() != measured[0].is_held()]
@@ -200,36 +228,40 @@ def _measured(system: str, setting: str, published: dict[str, float], studies: S
 def _orders(rows: Sequence[Sequence[_Row]], alike: str, apart: str) -> str:
     """Say how many pairs of rows stand in the published order here, over the corpora of both, and which do not.
 
-    `apart` says in what the rows of the study `alike` differ from all others.
+    `apart` says in what the rows of the study `alike` differ from all others, so that no order is expected.
     """
-    # Pairs, and those in the published order.
-    counts = {kind: [0, 0] for kind in (_DECODED_ALIKE, _DECODED_OTHERWISE, _FEW_SEEDS)}
-    other = dict[str, list[str]]()  # by why
-    for a, b in filter(None, (_pair(*both) for both in combinations(rows, 2))):
+    otherwise = f"{_TRAINED_OTHERWISE} {apart}"
+    kinds = (_DECODED_ALIKE, _DECODED_OTHERWISE, _FEW_SEEDS, otherwise)
+    counts = {kind: [0, 0] for kind in kinds}  # pairs, and those in the published order
+    enough, few = dict[str, list[str]](), dict[str, list[str]]()  # pairs in another order, by why
+    means = [row for row in rows if row[0].system != _BEST_RUN]
+    for a, b in filter(None, (_pair(*both) for both in combinations(means, 2))):
         over = [corpus for corpus in a.ours if corpus in b.ours]
         better, worse = (a, b) if a.published_over(over) > b.published_over(over) else (b, a)
         there = better.published_over(over) - worse.published_over(over)
         by_corpus = {corpus: better.ours_over([corpus]) - worse.ours_over([corpus]) for corpus in over}
         kind = _FEW_SEEDS
-        if enough := a.has_order() and b.has_order():
+        if apart and a.is_like(alike) != b.is_like(alike):
+            kind = otherwise
+        elif a.has_order() and b.has_order():
             kind = _DECODED_ALIKE if a.is_held() == b.is_held() else _DECODED_OTHERWISE
         counts[kind][0] += 1
         if (here := fmean(by_corpus.values())) > 0:
             counts[kind][1] += 1
-        elif enough:
-            names = [f"{row.system}, {row.setting}" for row in (better, worse)]
+        elif kind != otherwise:
+            names = " − ".join(f"{row.system}, {row.setting}" for row in (better, worse))
             each = ", ".join(f"{corpus} {gain:+.2f}" for corpus, gain in by_corpus.items())
-            gain = f"{' − '.join(names)}: {here:+.2f} here ({each if len(over) > 1 else over[0]}), {there:+.2f} there"
-            differs = apart if a.is_like(alike) != b.is_like(alike) else ""
-            other.setdefault(_why(better, worse, differs), []).append(gain)
+            gain = f"{names}: {here:+.2f} here ({each if len(over) > 1 else over[0]}), {there:+.2f} there"
+            (few if kind == _FEW_SEEDS else enough).setdefault(_why(better, worse, over), []).append(gain)
     counted = "; ".join(f"{kind}, {pairs} ({kept})" for kind, (pairs, kept) in counts.items() if pairs)
     if not counted:
         return "No two rows are measured over the same corpora."
-    counted = f"Pairs of rows with corpora in common, in brackets those in the published order: {counted}."
-    if not other:
-        return counted
-    listed = "\n".join(f"- {'; '.join(gains)}; {why}." for why, gains in other.items())
-    return f"{counted} Not in it, on {_SEEDS} seeds or more:\n\n{listed}"
+    parts = [f"Pairs of rows with corpora in common, in brackets those in the published order: {counted}."]
+    for others, seeds in ((enough, f"on {_SEEDS} seeds or more"), (few, f"{_FEW_SEEDS}, where chance may be why")):
+        if others:
+            listed = "\n".join(f"- {'; '.join(gains)}; {why}." for why, gains in others.items())
+            parts.append(f"Not in it, {seeds}:\n\n{listed}")
+    return "\n\n".join(parts)
 
 
 def _pair(one: Sequence[_Row], two: Sequence[_Row]) -> tuple[_Row, _Row] | None:
@@ -243,9 +275,11 @@ def _pair(one: Sequence[_Row], two: Sequence[_Row]) -> tuple[_Row, _Row] | None:
     return max(pairs, key=lambda pair: pair[0].is_held() == pair[1].is_held(), default=None)
 
 
-def _why(better: _Row, worse: _Row, differs: str) -> str:
-    """Say what we know of why a row is not better than another here; `differs` is in what else they differ, if so."""
-    if known := _WHY.get(((better.system, better.setting), (worse.system, worse.setting))):
+def _why(better: _Row, worse: _Row, over: Sequence[str]) -> str:
+    """Say what we know of why a row is not better than another here, over these corpora."""
+    known = _WHY.get(((better.system, better.setting), (worse.system, worse.setting)))
+    if known and better.has_order() and worse.has_order():
         return known
     unlike = _UNLIKE if better.is_held() != worse.is_held() else ""
-    return "; ".join(filter(None, [unlike, differs, _WHY_NOT.get(better.system)])) or "we do not know why"
+    lacks = _WHY_NOT.get((better.system, over[0]), "")
+    return "; ".join(filter(None, [unlike, lacks])) or "we do not know why"

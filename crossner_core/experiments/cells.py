@@ -103,6 +103,15 @@ class CellResult:
         return 100 * self.test.f1
 
     @property
+    def ran_on(self) -> str:
+        """The machine in words: processor, cores, threads, device and precision."""
+        of = self.machine
+        threads = f"{of['threads']} thread{'s' if of['threads'] != 1 else ''}"
+        device = "" if str(of["device"]).startswith("CPU") else f", {of['device']}"
+        precision = f", {of['precision']}" if "precision" in of else ""
+        return f"{of['cpu']}, {of['cores']} cores, {threads} a cell{device}{precision}"
+
+    @property
     def cell(self) -> Cell:
         """The cell that produced this result."""
         recipe = Recipe.from_dict(self.recipe)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from crossner_core.adaptation.pretraining import read_result
 from crossner_core.errors import BadInput, NotFound, WorkbenchError
@@ -160,7 +159,7 @@ class _StudyRun:
             seeds=config.seeds,
             corpora=config.corpora,
             encoders=_encoders(config, self.results),
-            machines=tuple(sorted({_machine(result.machine) for result in results})),
+            machines=tuple(sorted({result.ran_on for result in results})),
             versions=versions_of(results),
             made_at=datetime.now(UTC).isoformat(timespec="seconds"),
             cells=tuple(sorted({result.key for result in results} | set(made.played))),
@@ -208,10 +207,3 @@ def _pretrained(encoder: str) -> str:
         return "the outcome of its pre-training cannot be read"
     text = f" of {result.text}" if result.text else ""
     return f"{result.in_words()} by {result.tokens:,} subwords{text} in {result.steps:,} steps"
-
-
-def _machine(values: Mapping[str, Any]) -> str:
-    threads = f"{values['threads']} thread{'s' if values['threads'] != 1 else ''}"
-    device = "" if str(values["device"]).startswith("CPU") else f", {values['device']}"
-    precision = f", {values['precision']}" if "precision" in values else ""
-    return f"{values['cpu']}, {values['cores']} cores, {threads} a cell{device}{precision}"

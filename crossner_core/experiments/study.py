@@ -19,7 +19,6 @@ from crossner_core.registry import Registry
 from crossner_core.training.recipe import Recipe
 
 SEEDS = (555, 666, 777)
-_FOLDER = Path(__file__).with_name("studies")
 
 
 def labelled(field: str, texts: Sequence[str]) -> dict[str, str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import product
+from statistics import fmean
 from typing import Any
 
 from crossner_core.errors import InvalidConfig
@@ -17,6 +19,11 @@ from crossner_core.training.recipe import Recipe
 UNITS = "Entity F1 in percent as conlleval counts it, on {}: mean ± sample deviation over the seeds"
 TEST = "the whole test set"
 IN_BRACKETS = "in square brackets the published figure, of another encoder"
+_BY_TOKEN = ("tagger", "label_aware", "type_aware", "type_label_aware")
+"""Architectures that, not held to IOB2, take each token's likeliest tag."""
+_LEFT_TO_RIGHT = ("label_aware", "type_label_aware")
+_SEEDS = 3
+"""Seeds from which on a difference stands beside the published one; with fewer it is chance as well."""
 ONE_SOURCE = "Where there is a source stage, all seeds start from one checkpoint of it: the interval leaves it out."
 
 
@@ -114,7 +121,9 @@ def grid_tables(
             *overridden(config, every),
             *notes(config),
             *too_large(config, inputs, once),
+            *repeated(config, once),
             *refused(kept),
+            *ran_apart(results_of(config, inputs, _compared(once))),
             *((f"{KEPT_NOTHING} marks rows in which that was so in each training.",) if unmeasured else ()),
         )
         last = more(config, inputs, once)
@@ -242,6 +251,32 @@ def refused(kept: Mapping[str, Sequence[bool]]) -> tuple[str, ...]:
     return (f"{what} {listed}.",) if listed else ()
 
 
+def _compared(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
+    """Return each row with those it is compared with."""
+    by_label = {row.label: row for row in rows}
+    return [(row, by_label[name]) for row in rows for name in row.against if name in by_label]
+
+
+def results_of(
+    config: StudyConfig, inputs: Inputs, pairs: Iterable[tuple[Row, Row]]
+) -> Iterator[tuple[str, CellResult | None, CellResult | None]]:
+    """Yield the results of each pair of rows by corpus and seed, with the label of their difference."""
+    for row, other in pairs:
+        for corpus, seed in product(config.corpora, config.seeds):
+            one, two = (inputs.results.get(cell_of(config, side, corpus, seed)) for side in (row, other))
+            yield f"{row.label} − {other.label}", one, two
+
+
+def ran_apart(pairs: Iterable[tuple[str, CellResult | None, CellResult | None]]) -> tuple[str, ...]:
+    """Return a remark on differences whose sides ran on different machines or in different precisions."""
+    apart = dict[str, list[bool]]()
+    for label, one, other in pairs:
+        if one is not None and other is not None:
+            apart.setdefault(label, []).append(one.ran_on != other.ran_on)
+    listed = "; ".join(f"{label} ({sum(runs)} of {len(runs)} pairs)" for label, runs in apart.items() if any(runs))
+    return (f"The two sides ran on different machines, which alone changes F1, in: {listed}.",) if listed else ()
+
+
 def _marked(table: Table, labels: set[str]) -> Table:
     """Return a table of rows, or of their differences, in which the rows of these labels are marked."""
     lines = []
@@ -282,6 +317,34 @@ def average(by_corpus: Mapping[str, Mapping[int, float]]) -> dict[int, float]:
     return {seed: sum(values[seed] for values in by_corpus.values()) / len(by_corpus) for seed in sorted(seeds)}
 
 
+def best_row(config: StudyConfig, rows: Sequence[Row], scores: Scores) -> Row | None:
+    """Return the row of the highest mean over corpora and seeds, the first of equals; None if any is missing."""
+    means = [list(average(scores[row.label]).values()) for row in rows]
+    if any(len(values) < len(config.seeds) for values in means):
+        return None
+    return max(zip(rows, means, strict=True), key=lambda pair: sum(pair[1]))[0]
+
+
+def decoding(architecture: str, *, constrained: bool) -> str:
+    """Return how an architecture chooses a sentence's tags, in the words of the pages of results."""
+    if architecture == "bartner":
+        return "token by token"
+    if constrained:
+        return "IOB2 from left to right" if architecture in _LEFT_TO_RIGHT else "IOB2"
+    return "argmax" if architecture in _BY_TOKEN else "best path"
+
+
+def decodings(config: StudyConfig, rows: Sequence[Row]) -> str:
+    """Say how the rows are decoded: the way of most, then the others by name."""
+    by_way = dict[str, list[str]]()
+    for row in rows:
+        recipe = _recipe(config, row)
+        by_way.setdefault(decoding(recipe.architecture, constrained=recipe.constrained), []).append(row.label)
+    usual, *others = sorted(by_way, key=lambda way: -len(by_way[way]))
+    apart = [f"{way} in {', '.join(by_way[way])}" for way in others]
+    return f"Decoding: {'; '.join([usual, *apart])}."
+
+
 def f1_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Scores, *, on: str = TEST) -> Table:
     """Return F1 by row and corpus, mean and deviation over the seeds, next to published figures."""
     lines: list[tuple[Value, ...]] = []
@@ -293,7 +356,8 @@ def f1_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Score
         runs = {len(by_seed) for by_seed in values.values()}
         lines.append((row.label, *line, str(max(runs)) if len(runs) == 1 else f"{min(runs)}–{max(runs)}"))
     known = f"; {IN_BRACKETS}" if any(set(row.published) & set(config.corpora) for row in rows) else ""
-    return Table(title, ("", *_columns(config), "n"), tuple(lines), f"{UNITS.format(on)} (n of them){known}.")
+    note = f"{UNITS.format(on)} (n of them){known}. {decodings(config, rows)}"
+    return Table(title, ("", *_columns(config), "n"), tuple(lines), note)
 
 
 def gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Scores, *, of: str = "test") -> Table:
@@ -301,19 +365,19 @@ def gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Sco
 
     From two seeds on the 95 % interval of the mean follows: of the average, if there are several corpora.
     """
-    by_label, lines, whole = {row.label: row for row in rows}, list[tuple[Value, ...]](), list[Measured]()
-    for row in rows:
-        for other in (by_label[name] for name in row.against if name in by_label):
-            gains = {c: difference(scores[row.label][c], scores[other.label][c]) for c in config.corpora}
-            known = _published_gains(row, other, config.corpora)
-            line = [summary(list(gains[c].values()), published=known.get(c), signed=True) for c in config.corpora]
-            if len(config.corpora) > 1:
-                every = list(average(gains).values())
-                means = [gain.mean for gain in line if gain.mean is not None]
-                line.append(summary(every, published=_mean(known, config.corpora), signed=True))
-                line.append(summary(means, signed=True))
-            whole.append(line[len(_columns(config)) - 1])
-            lines.append((f"{row.label} − {other.label}", *line))
+    lines, whole = list[tuple[Value, ...]](), list[Measured]()
+    for row, other in _compared(rows):
+        gains = {c: difference(scores[row.label][c], scores[other.label][c]) for c in config.corpora}
+        is_claim = min(map(len, gains.values())) >= _SEEDS
+        known = _published_gains(row, other, config.corpora) if is_claim else {}
+        line = [summary(list(gains[c].values()), published=known.get(c), signed=True) for c in config.corpora]
+        if len(config.corpora) > 1:
+            every = average(gains)
+            means = [fmean(of[seed] for seed in every) for of in gains.values()] if every else []
+            line.append(summary(list(every.values()), published=_mean(known, config.corpora), signed=True))
+            line.append(summary(means, signed=True))
+        whole.append(line[len(_columns(config)) - 1])
+        lines.append((f"{row.label} − {other.label}", *line))
     over = ("over corpora",) if len(config.corpora) > 1 else ()
     note = f"Differences of {of} F1, seed by seed: mean ± sample deviation over the seeds"
     if over:
@@ -323,15 +387,32 @@ def gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Sco
         lines = [(*line, interval_words(gain)) for line, gain in zip(lines, whole, strict=True)]
         note += f"; the interval{' of the average' if len(config.corpora) > 1 else ''} by Student's t over the seeds"
     note += "."
-    if "95 % interval" in over and not config.own_source and any(_has_source_stage(config, row) for row in rows):
+    if "95 % interval" in over and not config.own_source and any(_is_used("source_seed", config, row) for row in rows):
         note += f" {ONE_SOURCE}"
     return Table(f"{title}: differences", ("", *_columns(config), *over), tuple(lines), note)
 
 
-def _has_source_stage(config: StudyConfig, row: Row) -> bool:
-    """Return whether a row's runs begin with a stage on the source."""
-    spec = next(spec for spec in fields(Recipe) if spec.name == "source_seed")
-    return matters(spec, config.recipe_of(row.label, **own_changes(row)).to_dict())
+def repeated(config: StudyConfig, rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return a remark on rows that learn source and target together, with how often a target sentence is repeated."""
+    by_times = dict[int, list[str]]()
+    for row in rows:
+        if _is_used("upsample", config, row):
+            by_times.setdefault(_recipe(config, row).upsample, []).append(row.label)
+    return tuple(
+        f"Beside the source, each labelled target sentence is read {f'{times} times' if times > 1 else 'once'} an "
+        f"epoch (upsample) in: {'; '.join(labels)}."
+        for times, labels in by_times.items()
+    )
+
+
+def _recipe(config: StudyConfig, row: Row) -> Recipe:
+    return config.recipe_of(row.label, **own_changes(row))
+
+
+def _is_used(option: str, config: StudyConfig, row: Row) -> bool:
+    """Return whether a field of the recipe has an effect in a row; `source_seed` has one in a stage on the source."""
+    spec = next(spec for spec in fields(Recipe) if spec.name == option)
+    return matters(spec, _recipe(config, row).to_dict())
 
 
 def difference(scores: Mapping[int, float], others: Mapping[int, float]) -> dict[int, float]:

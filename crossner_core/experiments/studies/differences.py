@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.experiments.cells import Cell
+from crossner_core.experiments.cells import Cell, CellResult
 from crossner_core.experiments.published import DOMAINS, PDALN_SENTENCES, has_read_domains, published_f1
 from crossner_core.experiments.studies._grid import (
     ONE_SOURCE,
@@ -16,8 +16,9 @@ from crossner_core.experiments.studies._grid import (
     average,
     cell_of,
     check_labels,
-    difference,
+    decoding,
     overridden,
+    ran_apart,
 )
 from crossner_core.experiments.studies.pdaln_ablation import FIVE_SEEDS, NO_TERMS
 from crossner_core.experiments.studies.recipes import AS_IT_IS, changes_of
@@ -101,10 +102,7 @@ class Claim:
 
 def _decoding(changes: Mapping[str, Any]) -> str:
     """Return how a recipe with these changes chooses tags."""
-    architecture = changes.get("architecture")
-    if changes.get("constrained", True):
-        return "IOB2 from left to right" if architecture == "label_aware" else "IOB2"
-    return "best path" if architecture == "crf" else "argmax"
+    return decoding(changes.get("architecture", "tagger"), constrained=changes.get("constrained", True))
 
 
 _FREELY = "neither held to IOB2"
@@ -335,6 +333,7 @@ def build(config: DifferencesConfig, inputs: Inputs) -> Made:
     )
     if config.candidates:
         notes += tuple(_tuned(config, claim, inputs) for claim in asked)
+    notes += ran_apart((claim.label, *pair) for claim in asked for pair in _pairs(config, claim, inputs).values())
     columns = ("", "decoding", "difference", "95 % interval", "reached", "by corpus", "n", "source")
     return Made((Table(TITLE, columns, tuple(lines), note),), None, notes)
 
@@ -363,15 +362,10 @@ def _chosen(usual: Recipe) -> str:
 
 
 def _line(config: DifferencesConfig, claim: Claim, inputs: Inputs) -> tuple[Value, ...]:
-    ours: dict[str, dict[int, float]] = {}
-    theirs: dict[str, dict[int, float]] = {}
-    for side, kept in zip(sides(config, claim), (ours, theirs), strict=True):
-        row = recipes_of(config, side)[chosen_on_dev(config, claim, side, inputs)]
-        for corpus, seed in places(config, claim):
-            values = kept.setdefault(corpus, {})
-            if (result := inputs.results.get(cell_of(config, row, corpus, seed))) is not None:
-                values[seed] = result.f1
-    gains = {corpus: difference(values, theirs[corpus]) for corpus, values in ours.items()}
+    gains: dict[str, dict[int, float]] = {corpus: {} for corpus, _ in places(config, claim)}
+    for (corpus, seed), (ours, theirs) in _pairs(config, claim, inputs).items():
+        if ours is not None and theirs is not None:
+            gains[corpus][seed] = ours.f1 - theirs.f1
     known = _published(config, claim)
     whole = summary(list(average(gains).values()), published=known, signed=True)
     reached = "–" if known is None else verdict(whole, known) if _is_tested(config, claim) else NOT_TESTED
@@ -379,6 +373,20 @@ def _line(config: DifferencesConfig, claim: Claim, inputs: Inputs) -> tuple[Valu
     return (
         claim.label, claim.decoding, whole, interval_words(whole), reached, "; ".join(each), whole.n, claim.reference
     )  # fmt: skip
+
+
+def _pairs(
+    config: DifferencesConfig, claim: Claim, inputs: Inputs
+) -> dict[tuple[str, int], tuple[CellResult | None, CellResult | None]]:
+    """Return by corpus and seed the results of a claim's two sides, by the recipes that they have chosen."""
+    better, other = (
+        recipes_of(config, side)[chosen_on_dev(config, claim, side, inputs)] for side in sides(config, claim)
+    )
+    found = inputs.results.get
+    return {
+        place: (found(cell_of(config, better, *place)), found(cell_of(config, other, *place)))
+        for place in places(config, claim)
+    }
 
 
 def _published(config: DifferencesConfig, claim: Claim) -> float | None:

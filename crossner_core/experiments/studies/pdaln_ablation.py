@@ -63,7 +63,10 @@ def as_in_the_paper(config: PdalnConfig) -> bool:
 
 
 def _rows_of(config: PdalnConfig, encoder_label: str, encoder: str) -> list[Row]:
-    """Return the baselines, PDALN, its variants, the pair without target labels, and the CRF with all labels."""
+    """Return the baselines, PDALN, its variants, the pair without target labels, and the CRF with all labels.
+
+    What PDALN gains on the CRF is the question of `pdaln_grid`.
+    """
     comparable = as_in_the_paper(config)
 
     def row(
@@ -107,11 +110,11 @@ def _rows_of(config: PdalnConfig, encoder_label: str, encoder: str) -> list[Row]
     return [
         row("CRF, joint with the whole source", "joint", {}),
         row(_PLAIN, "pdaln", NO_TERMS, "BERT + CRF"),
-        row(_FULL, "pdaln", {}, "PDALN (mean)", against=(_PLAIN, "CRF, joint with the whole source")),
+        row(_FULL, "pdaln", {}, "PDALN (mean)", against=("CRF, joint with the whole source",)),
         *taught,
         *without,
         row(_BARE_PLAIN, "pdaln_unsupervised", NO_TERMS, "BERT + CRF"),
-        row(_BARE, "pdaln_unsupervised", {}, "PDALN (mean)", against=(_BARE_PLAIN,)),
+        row(_BARE, "pdaln_unsupervised", {}, "PDALN (mean)"),
         row(_ALL, "pdaln", NO_TERMS, size=None, against=(_PLAIN,)),
     ]
 

@@ -15,6 +15,7 @@ from crossner_core.experiments.studies._grid import (
     Row,
     Scores,
     average,
+    best_row,
     cell_of,
     check_labels,
     difference,
@@ -22,6 +23,8 @@ from crossner_core.experiments.studies._grid import (
     f1_table,
     joined,
     overridden,
+    ran_apart,
+    results_of,
     scores_of,
 )
 from crossner_core.experiments.studies._stages import chosen_dev, chosen_test, stage_table
@@ -179,11 +182,7 @@ def _on_test(config: PdalnGridConfig, group: Group, inputs: Inputs) -> list[Row]
 def chosen_on_dev(config: PdalnGridConfig, group: Group, inputs: Inputs) -> Row | None:
     """Return the candidate of the highest mean dev F1, the first of equals; None if any is missing."""
     choice = replace(config, seeds=config.choice_seeds)
-    scores = scores_of(choice, inputs, group.candidates, chosen_dev)
-    means = [list(average(scores[row.label]).values()) for row in group.candidates]
-    if any(len(values) < len(choice.seeds) for values in means):
-        return None
-    return max(zip(group.candidates, means, strict=True), key=lambda pair: sum(pair[1]))[0]
+    return best_row(choice, group.candidates, scores_of(choice, inputs, group.candidates, chosen_dev))
 
 
 def build(config: PdalnGridConfig, inputs: Inputs) -> Made:
@@ -264,17 +263,24 @@ def _notes(config: PdalnGridConfig, inputs: Inputs) -> list[str]:
             notes.append(f"Nothing is chosen{whose} while a dev F1 is missing.")
     if usual.pdaln_bare_text == "test":
         notes.append("Transductive: the unlabelled text is the test sentences, without their labels.")
-    return notes + list(overridden(config, rows(config)))
+    notes += overridden(config, rows(config))
+    pairs = [pair for group in groups(config) for pair in _compared(config, group, inputs)]
+    return notes + list(ran_apart(results_of(config, inputs, pairs)))
+
+
+def _compared(config: PdalnGridConfig, group: Group, inputs: Inputs) -> list[tuple[Row, Row]]:
+    """Return the rows whose differences are shown: what dev chose, and the paper's PDALN, each with its CRFs."""
+    best = chosen_on_dev(config, group, inputs)
+    *plain, whole = group.papers
+    chosen = [] if best is None else [(best, other) for other in group.baselines(best)]
+    return chosen + [(whole, other) for other in plain]
 
 
 def _differences(config: PdalnGridConfig, inputs: Inputs, test: Scores) -> Table:
     lines: list[tuple[Value, ...]] = []
     for group in groups(config):
         known = _published(config, group.supervision)
-        best = chosen_on_dev(config, group, inputs)
-        pairs = [] if best is None else [(best, other) for other in group.baselines(best)]
-        *plain, whole = group.papers
-        pairs += [(whole, other) for other in plain]
+        pairs = _compared(config, group, inputs)
         firsts = [rows[0] for rows in (group.papers, *group.plain.values())]
         last = scores_of(config, inputs, list(chain(*pairs)), _last_epoch)
         for ending, scores in (("", test), (", last epochs", last)):

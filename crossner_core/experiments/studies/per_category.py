@@ -11,7 +11,15 @@ from crossner_core.evaluation.scores import Score
 from crossner_core.experiments.corpora import DRAWS
 from crossner_core.experiments.plots import bars
 from crossner_core.experiments.published import PDALN_SENTENCES, PRINTED_TYPES, dapt_system, published_types
-from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, joined, too_large
+from crossner_core.experiments.studies._grid import (
+    Row,
+    decodings,
+    each_encoder,
+    grid_cells,
+    grid_labels,
+    joined,
+    too_large,
+)
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
 from crossner_core.experiments.tables import Measured, Table, Value, summary
 from crossner_core.models.registry import architecture_ids
@@ -136,7 +144,8 @@ def build(config: PerCategoryConfig, inputs: Inputs) -> Made:
         by_corpus[corpus] = type_rows(runs, known)
         first.append(f1_table(f"{TITLE}: {corpus}", by_corpus[corpus]))
         second.append(precision_recall_table(f"Precision and recall by entity type: {corpus}", by_corpus[corpus]))
-    return Made((*first, *second), bars(TITLE, _lying(by_corpus), fold=False), too_large(config, inputs, rows(config)))
+    notes = (decodings(config, rows(config)), *too_large(config, inputs, rows(config)))
+    return Made((*first, *second), bars(TITLE, _lying(by_corpus), fold=False), notes)
 
 
 def _runs(config: PerCategoryConfig, inputs: Inputs, corpus: str) -> dict[str, list[Mapping[str, Score]]]:

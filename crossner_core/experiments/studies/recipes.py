@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +12,7 @@ from crossner_core.experiments.plots import bars
 from crossner_core.experiments.published import DOMAINS
 from crossner_core.experiments.studies._grid import (
     Row,
-    Scores,
-    average,
+    best_row,
     each_encoder,
     f1_table,
     gain_table,
@@ -103,7 +101,7 @@ def build(config: RecipesConfig, inputs: Inputs) -> Made:
     tables += [gain_table(TITLE, config, made, on_dev, of="dev")] if config.candidates else []
     notes = []
     for label, group in groups(config):
-        best, title = _best(config, group, on_dev), joined("The choice on test", label)
+        best, title = best_row(config, group, on_dev), joined("The choice on test", label)
         if best is None:
             notes.append(joined("Nothing is chosen while a candidate's F1 on dev is missing", label) + ".")
             continue
@@ -117,14 +115,6 @@ def build(config: RecipesConfig, inputs: Inputs) -> Made:
 
 def _dev(result: CellResult) -> float | None:
     return None if result.dev is None else 100 * result.dev.f1
-
-
-def _best(config: RecipesConfig, group: Sequence[Row], scores: Scores) -> Row | None:
-    """Return the row of the highest mean over corpora and seeds, the first of equals; None if any is missing."""
-    means = [list(average(scores[row.label]).values()) for row in group]
-    if any(len(values) < len(config.seeds) for values in means):
-        return None
-    return max(zip(group, means, strict=True), key=lambda pair: sum(pair[1]))[0]
 
 
 register(

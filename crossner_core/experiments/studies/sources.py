@@ -148,14 +148,15 @@ def _kinds_table(config: SourcesConfig, inputs: Inputs) -> Table:
         by_kind: dict[str, list[float]] = {SEEN: [], NEAR: [], UNSEEN: [], RARE: []}
         for seed in config.seeds:
             of_seed: dict[str, list[float]] = {kind: [] for kind in by_kind}
-            for corpus, of in kinds.items():
-                result = inputs.results.get(cell_of(config, row, corpus, seed))
-                if result is None:
-                    continue
+            results = {corpus: inputs.results.get(cell_of(config, row, corpus, seed)) for corpus in kinds}
+            measured = {corpus: result for corpus, result in results.items() if result is not None}
+            if len(measured) < len(kinds):
+                continue  # a mean over other corpora than with another seed
+            for corpus, result in measured.items():
                 rare = _rare(inputs, corpus, row, seed)
                 for name, score in result.test.per_type.items():
                     if score.support:
-                        of_seed[of[name]].append(100 * score.f1)
+                        of_seed[kinds[corpus][name]].append(100 * score.f1)
                         of_seed[RARE] += [100 * score.f1] if name in rare else []
             for kind, values in of_seed.items():
                 by_kind[kind] += [sum(values) / len(values)] if values else []

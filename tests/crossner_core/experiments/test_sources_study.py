@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,10 @@ def test_study_tells_types_that_sources_have_from_those_they_lack(tmp_path: Path
     for label, seen, near, unseen, rare in kinds.rows:  # person and location; band by its parent; nothing else occurs
         assert seen.n == near.n == 1 and unseen.n == 0
         assert rare.n == label.endswith(", 0"), "each has ten mentions or more among all sentences"
+    more = replace(config, corpora=("music", "politics"))
+    *_, last = run_study(ID, more, data=data, out=tmp_path / "out", should_stop=lambda: True)
+    assert last.result is not None and not last.result.complete
+    assert "F1 by kind of type" not in {table.title for table in last.result.tables}, "politics has no results yet"
 
 
 def test_gazetteer_proposes_to_students_where_there_is_one(tmp_path: Path) -> None:

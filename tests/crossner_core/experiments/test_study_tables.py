@@ -22,7 +22,7 @@ from crossner_core.experiments.published import published_f1
 from crossner_core.experiments.report import shown_command
 from crossner_core.experiments.results import list_studies, read_study, sections_of, study_folder
 from crossner_core.experiments.running import versions_of
-from crossner_core.experiments.studies._grid import Row, gain_table
+from crossner_core.experiments.studies._grid import Row, decodings, f1_table, gain_table, ran_apart, repeated
 from crossner_core.experiments.studies.transfer import TransferConfig
 from crossner_core.experiments.study import Inputs, StudyConfig, study, study_ids
 from crossner_core.experiments.tables import Measured, Table, interval_words, summary
@@ -191,7 +191,7 @@ def test_differences_average_over_corpora_and_say_what_is_reached() -> None:
     f1 = {cell: 50.0 + (2.0 if cell.recipe.architecture == "crf" else 0.0) for cell in cells if cell not in scarce}
     music = next(cell for cell in f1 if (cell.corpus, cell.recipe.seed) == ("music", 2) and f1[cell] == 52.0)
     f1[music] = 53.0
-    results = {cell: SimpleNamespace(f1=value) for cell, value in f1.items()}
+    results = {cell: SimpleNamespace(ran_on="", f1=value) for cell, value in f1.items()}
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
     crf, pdaln = made.tables[0].rows
     known = pytest.approx((58.03 - 58.88 + 70.34 - 68.30) / 2)  # of the same corpora
@@ -210,10 +210,53 @@ def test_two_ways_to_measure_one_published_row_have_no_published_difference() ->
         Row("as written", published=printed, against=("folded",)),
         Row("with characters", published=published_f1("BiLSTM-CRF word+char", "joint"), against=("folded",)),
     )
-    scores = {row.label: {"music": {555: 50.0 + at}} for at, row in enumerate(rows)}
-    lines = gain_table("ours", StudyConfig(corpora=("music",)), rows, scores).rows
-    beside = [(gain.mean, gain.published) for _, gain in lines if isinstance(gain, Measured)]
-    assert beside == [(1.0, None), (2.0, pytest.approx(44.79 - 40.77))]
+
+    def beside(seeds: int) -> list[tuple[float | None, float | None]]:
+        scores = {row.label: {"music": dict.fromkeys(range(seeds), 50.0 + at)} for at, row in enumerate(rows)}
+        lines = gain_table("ours", StudyConfig(corpora=("music",)), rows, scores).rows
+        return [(gain.mean, gain.published) for _, gain, *_ in lines if isinstance(gain, Measured)]
+
+    assert beside(3) == [(1.0, None), (2.0, pytest.approx(44.79 - 40.77))]
+    assert beside(2) == [(1.0, None), (2.0, None)], "fewer than three seeds are no claim"
+
+
+def test_rows_say_how_they_are_decoded_and_how_often_target_sentences_are_repeated() -> None:
+    rows = (
+        Row("tagger", {"constrained": False}),
+        Row("joint", {"constrained": False, "setting": "joint"}),
+        Row("once", {"constrained": False, "setting": "joint", "upsample": 1}),
+        Row("path", {"constrained": False, "architecture": "crf"}),
+        Row("held", {"architecture": "label_aware"}),
+        Row("written", {"architecture": "bartner"}),
+    )
+    config = StudyConfig(corpora=("music",))
+    scores = {row.label: {"music": {1: 50.0}} for row in rows}
+    assert f1_table("ours", config, rows, scores).note.endswith(
+        " Decoding: argmax; best path in path; IOB2 from left to right in held; token by token in written."
+    )
+    assert decodings(config, [Row("tagger"), Row("crf", {"architecture": "crf"})]) == "Decoding: IOB2."
+    times = "Beside the source, each labelled target sentence is read {} an epoch (upsample) in: {}."
+    assert repeated(config, rows) == (times.format("50 times", "joint"), times.format("once", "once"))
+
+
+def test_differences_between_machines_are_named() -> None:
+    old, new = (SimpleNamespace(ran_on=name) for name in ("AMD EPYC, bf16", "Intel Xeon, bf16"))
+    runs = [("A − B", new, old), ("A − B", old, old), ("A − B", None, old), ("C − B", old, old)]
+    assert ran_apart(runs[1:]) == ()  # type: ignore[arg-type]
+    (note,) = ran_apart(runs)  # type: ignore[arg-type]
+    assert note == "The two sides ran on different machines, which alone changes F1, in: A − B (1 of 2 pairs)."
+
+
+def test_differences_over_corpora_are_of_the_seeds_that_have_all_of_them() -> None:
+    rows = (Row("plain"), Row("more", against=("plain",)))
+    scores = {
+        "plain": {"music": {1: 50.0, 2: 50.0}, "ai": {1: 40.0}},
+        "more": {"music": {1: 51.0, 2: 59.0}, "ai": {1: 43.0}},
+    }
+    (line,) = gain_table("ours", StudyConfig(corpora=("music", "ai")), rows, scores).rows
+    average, over = line[3:5]
+    assert isinstance(average, Measured) and isinstance(over, Measured)
+    assert average.mean == over.mean == 2.0 and average.n == 1
 
 
 def test_differences_of_several_seeds_have_an_interval_of_their_average() -> None:
@@ -275,7 +318,7 @@ def test_differences_tune_both_sides_alike_on_dev() -> None:
     for cell in cells:
         architecture = cell.recipe.architecture
         dev, test = scores.get((architecture, cell.recipe.learning_rate), usual[architecture])
-        results[cell] = SimpleNamespace(f1=test, dev=SimpleNamespace(f1=dev))
+        results[cell] = SimpleNamespace(ran_on="", f1=test, dev=SimpleNamespace(f1=dev))
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
     assert made.tables[0].rows[0][2] == Measured(-5.0, 0.0, 2, pytest.approx(2.04), True)  # type: ignore[arg-type]
     assert any("(seeds 1, 2) were learning_rate=1e-4 (" in note and "and as it is." in note for note in made.notes)
@@ -325,7 +368,10 @@ def test_pdaln_studies_train_on_the_encoders_they_are_given(id: str) -> None:
     cells = chosen.cells(config)
     assert len(cells) == 2 * len(alone)
     assert {cell.recipe.encoder for cell in cells} == {"minilm", "/x/wikigold"}
-    results = {cell: SimpleNamespace(f1=50.0, best_epoch=1, epochs=1, train_sentences=100, stages=()) for cell in cells}
+    results = {
+        cell: SimpleNamespace(ran_on="", f1=50.0, best_epoch=1, epochs=1, train_sentences=100, stages=())
+        for cell in cells
+    }
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
     both = [str(row[0]).split(" − ") for row in made.tables[1].rows]
     assert both and all(one.rpartition(", ")[2] == other.rpartition(", ")[2] for one, other in both)
@@ -338,7 +384,7 @@ def test_pdalns_published_figures_stand_beside_its_own_set_up_alone(id: str) -> 
     def printed(**given: Any) -> bool:
         config = chosen.config(corpora=("wikigold",), seeds=(1,), **given)
         results = {
-            cell: SimpleNamespace(f1=50.0, best_epoch=1, epochs=1, train_sentences=1000, stages=())
+            cell: SimpleNamespace(ran_on="", f1=50.0, best_epoch=1, epochs=1, train_sentences=1000, stages=())
             for cell in chosen.cells(config)
         }
         made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
@@ -369,7 +415,7 @@ def test_rows_of_more_sentences_than_there_are_say_so_and_are_no_points() -> Non
     config = chosen.config(corpora=("music",), seeds=(1,), sizes=(50, 100, 400), settings=("direct",))
     cells = chosen.cells(config)
     results = {
-        cell: SimpleNamespace(f1=50.0, best_epoch=1, epochs=1, train_sentences=min(cell.size or 0, 100))
+        cell: SimpleNamespace(ran_on="", f1=50.0, best_epoch=1, epochs=1, train_sentences=min(cell.size or 0, 100))
         for cell in cells
     }
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
@@ -403,7 +449,7 @@ def test_study_says_where_dev_kept_what_the_last_stage_began_with() -> None:
     without = [cell for cell in cells if not cell.recipe.pdaln_use_word_mmd]
     best = {cell: 0 if cell.recipe.seed == 1 and cell in without else 3 for cell in cells}
     results = {
-        cell: SimpleNamespace(f1=50.0, best_epoch=epoch, epochs=1, train_sentences=100, stages=())
+        cell: SimpleNamespace(ran_on="", f1=50.0, best_epoch=epoch, epochs=1, train_sentences=100, stages=())
         for cell, epoch in best.items()
     }
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
@@ -418,7 +464,8 @@ def test_study_says_where_dev_kept_what_the_last_stage_began_with() -> None:
     labels = [str(row[0]) for table in marked.tables for row in table.rows if "†" in str(row[0])]
     assert labels == ["PDALN w/o word MMD †", "PDALN w/o word MMD † − PDALN"]
     later = {
-        cell: SimpleNamespace(f1=50.0, best_epoch=None, epochs=1, train_sentences=100, stages=()) for cell in cells
+        cell: SimpleNamespace(ran_on="", f1=50.0, best_epoch=None, epochs=1, train_sentences=100, stages=())
+        for cell in cells
     }
     assert len(chosen.build(config, Inputs(later, Path(), Path())).notes) == len(made.notes) - 1  # type: ignore[arg-type]
 
@@ -439,7 +486,9 @@ def test_recipes_are_chosen_on_dev_and_test_is_read_for_the_choice_alone() -> No
         """On a the rate is better on dev and worse on test; on b nothing is better than the recipe as it is."""
         changed = cell.recipe.learning_rate == 1e-4
         dev = 0.6 if changed and cell.recipe.encoder == "/a" else 0.5 if cell.recipe.schedule == "linear" else 0.4
-        return SimpleNamespace(dev=SimpleNamespace(f1=dev), f1=30.0 if changed else 70.0, best_epoch=1, epochs=1)
+        return SimpleNamespace(
+            ran_on="", dev=SimpleNamespace(f1=dev), f1=30.0 if changed else 70.0, best_epoch=1, epochs=1
+        )
 
     results = {cell: result(cell) for cell in cells}
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
@@ -454,7 +503,10 @@ def test_recipes_are_chosen_on_dev_and_test_is_read_for_the_choice_alone() -> No
     # While a candidate lacks a seed, nothing is chosen for its encoder.
     missing = next(cell for cell in cells if cell.recipe.encoder == "/a")
     part = chosen.build(
-        config, Inputs({**results, missing: SimpleNamespace(dev=None, f1=1.0, best_epoch=1, epochs=1)}, Path(), Path())
+        config,
+        Inputs(
+            {**results, missing: SimpleNamespace(ran_on="", dev=None, f1=1.0, best_epoch=1, epochs=1)}, Path(), Path()
+        ),
     )  # type: ignore[dict-item]
     assert len(part.tables) == 3 and part.notes[0].startswith("Nothing is chosen")
 
