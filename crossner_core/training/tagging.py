@@ -228,7 +228,7 @@ def begin_stage(
     """Create a stage's run: the given body, and a new head with the rows of types shared with `former`.
 
     `parents` maps a new type to the type whose rows it starts from; `meta` goes into the tagger; `described` are the
-    vectors (V, H) of what each type means, for a model that reads it.
+    texts of the types, for a model that reads what they mean.
     """
     random = RunRandom(stage.seed, pick_device(recipe.device))
     with random.active():

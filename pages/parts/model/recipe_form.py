@@ -12,7 +12,7 @@ from typing import Any
 
 import streamlit as st
 
-from crossner_core.encoders.names import UNTRAINED
+from crossner_core.encoders.names import word_encoders
 from crossner_core.errors import InvalidConfig
 from crossner_core.options.base import matters, value_name
 from crossner_core.training.recipe import Recipe, source_names
@@ -58,7 +58,7 @@ def recipe_inputs(
     """
     begin = start or {}
     own_encoder = (begin["encoder"],) if "encoder" in begin else ()
-    named = (Recipe.encoder, *encoders, *UNTRAINED, *own_encoder)
+    named = (Recipe.encoder, *encoders, *word_encoders(), *own_encoder)
     offered: dict[str, Offered] = {"encoder": tuple(dict.fromkeys(named))}
     maps = {"name": "by name", "parent": "by name, else by parent"}
     maps |= {id: f"by the map {id}" for id in type_map_ids()}

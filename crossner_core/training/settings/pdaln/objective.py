@@ -108,7 +108,8 @@ class PdalnObjective:
     probabilities on each token (a CRF's marginals; "outputs" in eq. 11) are the targets of a cross-entropy. Contrast is
     between the step's labelled sentences, like D in eq. 7; unlabelled ones only enter the sentence MMD. Departures: a
     sentence's vector is the encoder's at [CLS], not its pooler's output; the sentences that a step compares are each of
-    similar length, so that a part of their MMD is of length; AdamW with clipping in place of Adam.
+    similar length, so that a part of their MMD is of length; the word MMD counts at most MOST_TOKENS of a tag and
+    domain; AdamW with clipping in place of Adam.
     """
 
     def __init__(

@@ -33,11 +33,11 @@ class CrossDomainLmObjective(TwoCrfObjective):
     """L = Σ_d (L_tags + λ L_lm), where the BiLSTM of a domain and a task has the weights W ⊗ I_domain ⊗ I_task.
 
     L_lm is half of Σ_t −log p(w_{t+1} | h→_t) − log p(w_{t−1} | h←_t), a mean over sentences: the labelled ones of the
-    batch, and of the target's unlabelled ones, if there are any, half as many as the batch has. (λ/2) ‖Θ‖² is the
-    recipe's weight decay, of which W has none. Without labelled target sentences the target has no L_tags and both
-    domains one CRF: the target's BiLSTM then differs from the source's by I_target alone, which its language model
-    learns. The tagger's own BiLSTM is not trained: after each step it gets the weights generated for the target's tags,
-    so that the saved tagger is a plain BiLSTM-CRF.
+    batch, and of the target's unlabelled ones, if there are any, half as many as the batch has, without target labels
+    as many. (λ/2) ‖Θ‖² is the recipe's weight decay, of which W has none. Without labelled target sentences the target
+    has no L_tags and both domains one CRF: the target's BiLSTM then differs from the source's by I_target alone, which
+    its language model learns. The tagger's own BiLSTM is not trained: after each step it gets the weights generated for
+    the target's tags, so that the saved tagger is a plain BiLSTM-CRF.
 
     One output layer serves both directions and domains; words are the same where the encoder's row and hash are.
     Departures: AdamW instead of SGD, W at a rate that moves the BiLSTMs as their own weights would move; both domains

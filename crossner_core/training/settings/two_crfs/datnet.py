@@ -66,16 +66,18 @@ def resource_loss(logits: Tensor, is_source: Tensor, alpha: float, gamma: float)
 
 
 class DatnetObjective(TwoCrfObjective):
-    """ℓ(x) + ℓ(x + ε g / ‖g‖), g = ∇_x ℓ(x), with ℓ = L_s + L_t + the discriminator's loss.
+    """ℓ(x) + ℓ(x + ε g / ‖g‖), with ℓ = L_s + L_t + the discriminator's loss and g = ∇_x (L_s + L_t − λ the latter).
 
     The discriminator reads what both domains share: with a private BiLSTM for each domain (DATNet-P) the other BiLSTM's
     states, else all that the CRFs read (DATNet-F). x are a sentence's inputs: subword embeddings, or word vectors with
     what is read of their characters. Departures: inputs are not normalised; instead ε counts in their standard
-    deviations, over the batch, which is the same noise. Both domains are in each batch; the released code alternates,
-    takes g from the tags' loss alone, for words and characters apart, and counts the discriminator in ℓ(x) only.
-    That code: word vectors of 300 and a CNN over characters, BiLSTMs of 100 (DATNet-P) or 200 (DATNet-F), lazy Adam at
-    1e-3, batches of 32, 50 epochs, dropout 0.2 on the inputs and 0.5 on the BiLSTMs. The study `pdaln_baselines`: the
-    same sizes of the BiLSTMs and batches, on word vectors AdamW at 1e-3, ten epochs, dropout 0.5.
+    deviations, over the batch, which is the same noise. g passes the reversal of gradients on its way to x, so that it
+    has the discriminator's part with the sign turned, times λ; the paper has ∇_x ℓ(x). Both domains are in each batch;
+    the released code alternates, takes g from the tags' loss alone, for words and characters apart, and counts the
+    discriminator in ℓ(x) only. That code: word vectors of 300 and a CNN over characters, BiLSTMs of 100 (DATNet-P) or
+    200 (DATNet-F), lazy Adam at 1e-3, batches of 32, 50 epochs, dropout 0.2 on the inputs and 0.5 on the BiLSTMs. The
+    study `pdaln_baselines`: the same sizes of the BiLSTMs and batches, on word vectors AdamW at 1e-3, ten epochs,
+    dropout 0.5.
     Source: Zhou et al. 2019, "Dual Adversarial Neural Transfer for Low-Resource Named Entity Recognition", ACL,
     section 3.
     """
