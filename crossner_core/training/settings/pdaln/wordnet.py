@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,7 +13,15 @@ from crossner_core.errors import BadInput, InvalidConfig
 DEBIAN_FOLDER = Path("/usr/share/wordnet")
 Lexicon = Callable[[str], set[str]]
 """From a word to all words of its synsets, itself included; several words are joined by underscores."""
-_PARTS = ("noun", "verb", "adj", "adv")
+_ENDINGS = {
+    "noun": ("s", "ses s", "xes x", "zes z", "ches ch", "shes sh", "men man", "ies y"),
+    "verb": ("s", "ies y", "es e", "es", "ed e", "ed", "ing e", "ing"),
+    "adj": ("er", "est", "er e", "est e"),
+    "adv": (),
+}
+"""By part of speech the endings of inflected words, and what stands in their place in base forms. Source: WordNet's
+manual, morphy(7).
+"""
 
 
 def wordnet() -> Lexicon | None:
@@ -41,21 +49,21 @@ def pick_wordnet(wanted: str) -> Lexicon | None:
 def read_wordnet(folder: Path) -> Lexicon | None:
     """Return the WordNet in a folder, None if its index and data files are not all there.
 
-    Words are looked up as they are, and by the base forms that its lists of exceptions give; endings are not cut off.
-    Raises BadInput if its files cannot be understood. Source: WordNet's manual, wndb(5).
+    Words are looked up as they are, and by their base forms: those of its lists of exceptions, or else without their
+    endings, as NLTK does. Raises BadInput if its files cannot be understood. Source: WordNet's manual, wndb(5).
     """
-    files = {part: (folder / f"index.{part}", folder / f"data.{part}") for part in _PARTS}
+    files = {part: (folder / f"index.{part}", folder / f"data.{part}") for part in _ENDINGS}
     if not all(path.is_file() for pair in files.values() for path in pair):
         return None
     index = {part: _index(path) for part, (path, _) in files.items()}
     data = {part: path.read_bytes() for part, (_, path) in files.items()}
-    exceptions = {part: _exceptions(folder / f"{part}.exc") for part in _PARTS}
+    exceptions = {part: _exceptions(folder / f"{part}.exc") for part in _ENDINGS}
 
     def words(word: str) -> set[str]:
         synonyms: set[str] = set()
-        for part in _PARTS:
-            for form in (word.lower(), *exceptions[part].get(word.lower(), ())):
-                for offset in index[part].get(form, ()):
+        for part, endings in _ENDINGS.items():
+            for form in _forms(word.lower(), index[part], exceptions[part], endings):
+                for offset in index[part][form]:
                     synonyms |= _words_of(data[part], offset, files[part][1])
         return synonyms
 
@@ -77,6 +85,26 @@ def _index(path: Path) -> dict[str, tuple[int, ...]]:
         except (IndexError, ValueError) as error:
             raise BadInput(f"{path}, line {number}: not an entry of WordNet's index. Install WordNet again.") from error
     return offsets
+
+
+def _forms(
+    word: str, index: Collection[str], exceptions: Mapping[str, Sequence[str]], endings: Sequence[str]
+) -> list[str]:
+    """Return the forms of a word that the index has: itself and its base forms."""
+    if word in exceptions:
+        return [form for form in dict.fromkeys((word, *exceptions[word])) if form in index]
+    known, forms = [word] if word in index else [], [word]
+    while forms:
+        forms = list(dict.fromkeys(shorter for form in forms for shorter in _without_endings(form, endings)))
+        if known := [*known, *(form for form in forms if form in index)]:
+            break
+    return known
+
+
+def _without_endings(word: str, endings: Sequence[str]) -> Iterator[str]:
+    for old, _, new in (ending.partition(" ") for ending in endings):
+        if word.endswith(old) and len(word) > len(old):
+            yield word.removesuffix(old) + new
 
 
 def _exceptions(path: Path) -> dict[str, tuple[str, ...]]:
