@@ -1,12 +1,12 @@
 """Train every architecture in every setting on a GPU: whole, again, stopped and resumed, moved from the CPU.
 
-Needs a GPU, and says so where there is none. For each pair of architecture and setting, on a few sentences of two
-corpora, it prints what failed, the largest difference of a weight between two runs of one seed (`again`), between a run
-and the same run stopped and resumed (`resumed`), whether a run begun on the CPU goes on there (`moved`), and dev F1
-beside the CPU's. The bar: `again` and `resumed` are 0 for every pair, with algorithms alone that give the same numbers
-each time; `--no-deterministic` allows others and judges nothing. Then it measures speed (`benchmarks/gpu/speed.py`).
-With `--report` all lines are a section of docs/results/training.md. If a bar is missed or a run failed, the exit code
-is 1.
+Needs a GPU, and says so where there is none. For each pair of architecture and setting (and for the baselines on word
+vectors, joint), on a few sentences of two corpora, it prints what failed, the largest difference of a weight between
+two runs of one seed (`again`), between a run and the same run stopped and resumed (`resumed`), whether a run begun on
+the CPU goes on there (`moved`), and dev F1 beside the CPU's. The bar: `again` and `resumed` are 0 for every pair, with
+algorithms alone that give the same numbers each time; `--no-deterministic` allows others and judges nothing. Then it
+measures speed (`benchmarks/gpu/speed.py`). With `--report` all lines are a section of docs/results/training.md. If a
+bar is missed or a run failed, the exit code is 1.
 
     python -m benchmarks.gpu --data ../shared/data/ner [--encoder minilm] [--workers 4] [--no-deterministic]
         [--only correct|speed] [--report docs/results]
@@ -56,6 +56,8 @@ SHORT = {
 # What a setting needs where it refuses the defaults.
 _ON_WORDS: dict[str, object] = {"encoder": "words:size=8,chars=cnn", "lstm_layers": 1}
 NEEDS = {"cross_domain_lm": _ON_WORDS, "cross_domain_lm_unsupervised": _ON_WORDS}
+ON_WORDS = " on words"
+"""Behind an architecture: it reads word vectors and characters in place of the encoder."""
 
 
 def main() -> int:
@@ -110,7 +112,7 @@ def bars(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _each_pair(options: argparse.Namespace) -> Iterator[list[str]]:
-    tried = pairs()
+    tried = [*pairs(), *((architecture + ON_WORDS, "joint") for architecture in ("bilstm_crf", "coach", "multi_cell"))]
     with ProcessPoolExecutor(options.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         yield from pool.map(measure, tried, [options] * len(tried))
 
@@ -127,7 +129,8 @@ def pairs() -> list[tuple[str, str]]:
 
 def recipe_of(pair: tuple[str, str], **changes: object) -> Recipe:
     """Return the recipe of a few steps of a pair; what its setting needs comes before other changes."""
-    fields = {"architecture": pair[0], "setting": pair[1], **changes, **NEEDS.get(pair[1], {})}
+    needs = _ON_WORDS if pair[0].endswith(ON_WORDS) else NEEDS.get(pair[1], {})
+    fields = {"architecture": pair[0].removesuffix(ON_WORDS), "setting": pair[1], **changes, **needs}
     return Recipe.from_dict({**SHORT, **fields})
 
 

@@ -48,6 +48,8 @@ def test_every_pair_of_the_benchmark_has_a_recipe_that_its_setting_accepts() -> 
     assert {id for _, id in command.pairs()} == set(setting_ids())
     for pair in command.pairs():
         setting(pair[1]).check(command.recipe_of(pair, encoder="minilm"))
+    on_words = command.recipe_of(("coach" + command.ON_WORDS, "joint"), encoder="minilm")
+    assert (on_words.architecture, on_words.encoder) == ("coach", "words:size=8,chars=cnn")
 
 
 @pytest.mark.parametrize(
