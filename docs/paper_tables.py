@@ -9,7 +9,7 @@ from statistics import fmean
 
 from crossner_core.experiments.published import NER_BERT_OTHERS, printed
 from crossner_core.experiments.stored import StoredStudy
-from crossner_core.experiments.studies._grid import KEPT_NOTHING
+from crossner_core.experiments.studies._grid import CLAIM_SEEDS, KEPT_NOTHING
 from crossner_core.experiments.tables import Measured, Table, Value
 
 PAPERS = (
@@ -82,9 +82,8 @@ _WHY_NOT = {
 """What we know of why a system is not as good on a corpus here as there, whatever it is compared with."""
 _UNLIKE = "one is held to IOB2, the other is not"
 _CLOSE = 0.005
-_SEEDS = 3  # on fewer, an order is a matter of luck
-_DECODED_ALIKE = f"on {_SEEDS} seeds or more and decoded alike"
-_DECODED_OTHERWISE = f"on {_SEEDS} seeds or more, one held to IOB2 and the other not"
+_DECODED_ALIKE = f"on {CLAIM_SEEDS} seeds or more and decoded alike"
+_DECODED_OTHERWISE = f"on {CLAIM_SEEDS} seeds or more, one held to IOB2 and the other not"
 _FEW_SEEDS = "on fewer seeds"
 _TRAINED_OTHERWISE = "not to be compared, since"
 _BEST_RUN = "PDALN"
@@ -143,7 +142,7 @@ class _Row:
 
     def has_order(self) -> bool:
         """Return whether ours was measured on seeds enough for an order: `1–3` are too few on some corpus."""
-        return bool(self.ours) and int(str(self.seeds or 0).split("–")[0]) >= _SEEDS
+        return bool(self.ours) and int(str(self.seeds or 0).split("–")[0]) >= CLAIM_SEEDS
 
     def is_as_there(self) -> bool:
         """Return whether it was trained as in the papers."""
@@ -257,7 +256,10 @@ def _orders(rows: Sequence[Sequence[_Row]], alike: str, apart: str) -> str:
     if not counted:
         return "No two rows are measured over the same corpora."
     parts = [f"Pairs of rows with corpora in common, in brackets those in the published order: {counted}."]
-    for others, seeds in ((enough, f"on {_SEEDS} seeds or more"), (few, f"{_FEW_SEEDS}, where chance may be why")):
+    for others, seeds in (
+        (enough, f"on {CLAIM_SEEDS} seeds or more"),
+        (few, f"{_FEW_SEEDS}, where chance may be why"),
+    ):
         if others:
             listed = "\n".join(f"- {'; '.join(gains)}; {why}." for why, gains in others.items())
             parts.append(f"Not in it, {seeds}:\n\n{listed}")

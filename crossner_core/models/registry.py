@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from crossner_core.registry import Registry
@@ -54,6 +55,19 @@ def architecture_title(id: str) -> str:
 
     Without a file there, the title is derived from the id.
     """
-    if find_spec(f"crossner_core.options.{id}") is None:
-        return id.replace("_", " ")
-    return str(importlib.import_module(f"crossner_core.options.{id}").TITLE)
+    options = _options(id)
+    return id.replace("_", " ") if options is None else str(options.TITLE)
+
+
+def decoding(id: str, *, constrained: bool) -> str:
+    """Return in words how an architecture chooses a sentence's tags, held to IOB2 (`constrained`) or not.
+
+    Its options say so; without, it is the best path.
+    """
+    held, free = getattr(_options(id), "DECODING", ("IOB2", "best path"))
+    return str(held if constrained else free)
+
+
+def _options(id: str) -> ModuleType | None:
+    name = f"crossner_core.options.{id}"
+    return importlib.import_module(name) if find_spec(name) is not None else None

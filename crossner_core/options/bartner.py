@@ -8,6 +8,7 @@ from crossner_core.options.base import option
 from crossner_core.options.tagger import TaggerOptions
 
 TITLE = "BARTNER (writes each entity as its tokens, then its type)"
+DECODING = ("token by token", "token by token")
 
 _ONLY = {"architecture": ("bartner",)}
 

@@ -8,6 +8,7 @@ from crossner_core.options.base import option
 from crossner_core.options.tagger import TaggerOptions
 
 TITLE = "LANER (label-aware tagger)"
+DECODING = ("IOB2 from left to right", "argmax")
 
 _ONLY = {"architecture": ("label_aware", "type_label_aware")}
 # Both parts that read labels are off.

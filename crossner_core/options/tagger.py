@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from crossner_core.options.base import option
 
 TITLE = "BERT tagger"
+DECODING = ("IOB2", "argmax")
 _WHOLE = ({"architecture": ("bartner",)},)  # it writes whole entities, never anything else
 
 

@@ -8,6 +8,7 @@ from crossner_core.options.base import option
 from crossner_core.options.tagger import TaggerOptions
 
 TITLE = "Type-aware tagger (reads descriptions)"
+DECODING = ("IOB2", "argmax")
 
 _ONLY = {"architecture": ("type_aware", "type_label_aware")}
 _WITH_COACH = {"architecture": (*_ONLY["architecture"], "coach")}

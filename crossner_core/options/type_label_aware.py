@@ -8,6 +8,7 @@ from crossner_core.options.label_aware import LabelAwareOptions
 from crossner_core.options.type_aware import TypeAwareOptions
 
 TITLE = "LANER over descriptions (type-aware and label-aware)"
+DECODING = ("IOB2 from left to right", "argmax")
 
 
 @dataclass(frozen=True)

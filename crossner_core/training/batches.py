@@ -43,11 +43,13 @@ def mixed_batches(lengths: Sequence[int], first: int, batch_size: int, rng: np.r
     blurred = np.asarray(lengths) * (1.0 + BLUR * rng.random(len(lengths)))
     orders = [rng.permutation(first), first + rng.permutation(len(lengths) - first)]
     batches: list[list[int]] = []
+    few = min(first, len(lengths) - first)
     for start, stop in pairwise([*range(0, count, CHUNK), count]):
-        # The others take what the first ones leave: a chunk has a sentence for each of its batches at least.
-        mine_from, mine_to = (first * at // count for at in (start, stop))
-        all_from, all_to = (len(lengths) * at // count for at in (start, stop))
-        chunks = orders[0][mine_from:mine_to], orders[1][all_from - mine_from : all_to - mine_to]
+        # The larger kind takes what the smaller leaves: a chunk has a sentence for each of its batches at least.
+        of_few, of_all = ([size * at // count for at in (start, stop)] for size in (few, len(lengths)))
+        of_many = [both - less for both, less in zip(of_all, of_few, strict=True)]
+        ends = (of_few, of_many) if few == first else (of_many, of_few)
+        chunks = [order[slice(*end)] for order, end in zip(orders, ends, strict=True)]
         mine, others = (chunk[np.argsort(blurred[chunk], kind="stable")] for chunk in chunks)
         # What is over of the first ones goes into the first batches, of the others into the last.
         parts = np.array_split(mine, stop - start)

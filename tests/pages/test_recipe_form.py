@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from crossner_core.encoders.names import word_encoders
 from crossner_core.models.registry import architecture, architecture_ids, architecture_title
 from crossner_core.options.base import matters
 from crossner_core.options.label_review import LabelReviewOptions
@@ -129,10 +128,11 @@ def test_recipe_form_keeps_what_was_typed_while_it_is_not_shown() -> None:
     assert Recipe.from_dict(test.session_state["values"]) == Recipe(setting="joint", upsample=7)
 
 
-def test_recipe_form_offers_encoders_and_takes_others() -> None:
+def test_recipe_form_offers_encoders_and_takes_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pages.parts.model.recipe_form.word_encoders", lambda: ("words", "words:glove"))
     test = _run(_recipe_page)
     encoder = test.selectbox(key="form-encoder")
-    assert encoder.options == ["minilm", "own-encoder", *word_encoders()] and encoder.proto.accept_new_options
+    assert encoder.options == ["minilm", "own-encoder", "words", "words:glove"] and encoder.proto.accept_new_options
     _set(test, "selectbox", "form-setting", "joint")
     source = test.multiselect(key="form-source")
     assert source.options == ["conll2003 · data set", "Music · gold, 12 sentences"] and source.value == ["conll2003"]

@@ -13,16 +13,14 @@ from crossner_core.experiments.cells import Cell, CellResult
 from crossner_core.experiments.plots import bars, curves
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
 from crossner_core.experiments.tables import Measured, Table, Value, interval_words, summary
+from crossner_core.models.registry import decoding
 from crossner_core.options.base import matters
 from crossner_core.training.recipe import Recipe
 
 UNITS = "Entity F1 in percent as conlleval counts it, on {}: mean ± sample deviation over the seeds"
 TEST = "the whole test set"
 IN_BRACKETS = "in square brackets the published figure, of another encoder"
-_BY_TOKEN = ("tagger", "label_aware", "type_aware", "type_label_aware")
-"""Architectures that, not held to IOB2, take each token's likeliest tag."""
-_LEFT_TO_RIGHT = ("label_aware", "type_label_aware")
-_SEEDS = 3
+CLAIM_SEEDS = 3
 """Seeds from which on a difference stands beside the published one; with fewer it is chance as well."""
 ONE_SOURCE = "Where there is a source stage, all seeds start from one checkpoint of it: the interval leaves it out."
 
@@ -123,7 +121,7 @@ def grid_tables(
             *too_large(config, inputs, once),
             *repeated(config, once),
             *refused(kept),
-            *ran_apart(results_of(config, inputs, _compared(once))),
+            *ran_apart(paired_results(config, inputs, compared(once))),
             *((f"{KEPT_NOTHING} marks rows in which that was so in each training.",) if unmeasured else ()),
         )
         last = more(config, inputs, once)
@@ -251,13 +249,13 @@ def refused(kept: Mapping[str, Sequence[bool]]) -> tuple[str, ...]:
     return (f"{what} {listed}.",) if listed else ()
 
 
-def _compared(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
+def compared(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
     """Return each row with those it is compared with."""
     by_label = {row.label: row for row in rows}
     return [(row, by_label[name]) for row in rows for name in row.against if name in by_label]
 
 
-def results_of(
+def paired_results(
     config: StudyConfig, inputs: Inputs, pairs: Iterable[tuple[Row, Row]]
 ) -> Iterator[tuple[str, CellResult | None, CellResult | None]]:
     """Yield the results of each pair of rows by corpus and seed, with the label of their difference."""
@@ -268,13 +266,18 @@ def results_of(
 
 
 def ran_apart(pairs: Iterable[tuple[str, CellResult | None, CellResult | None]]) -> tuple[str, ...]:
-    """Return a remark on differences whose sides ran on different machines or in different precisions."""
+    """Return a remark on differences whose sides ran on different machines, or in another way on one.
+
+    What older results do not say of their machine does not count.
+    """
     apart = dict[str, list[bool]]()
     for label, one, other in pairs:
         if one is not None and other is not None:
-            apart.setdefault(label, []).append(one.ran_on != other.ran_on)
+            known = one.machine.keys() & other.machine.keys()
+            apart.setdefault(label, []).append(any(one.machine[name] != other.machine[name] for name in known))
     listed = "; ".join(f"{label} ({sum(runs)} of {len(runs)} pairs)" for label, runs in apart.items() if any(runs))
-    return (f"The two sides ran on different machines, which alone changes F1, in: {listed}.",) if listed else ()
+    what = "The sides ran on different machines, or with other threads or precision, which alone changes F1, in"
+    return (f"{what}: {listed}.",) if listed else ()
 
 
 def _marked(table: Table, labels: set[str]) -> Table:
@@ -325,15 +328,6 @@ def best_row(config: StudyConfig, rows: Sequence[Row], scores: Scores) -> Row | 
     return max(zip(rows, means, strict=True), key=lambda pair: sum(pair[1]))[0]
 
 
-def decoding(architecture: str, *, constrained: bool) -> str:
-    """Return how an architecture chooses a sentence's tags, in the words of the pages of results."""
-    if architecture == "bartner":
-        return "token by token"
-    if constrained:
-        return "IOB2 from left to right" if architecture in _LEFT_TO_RIGHT else "IOB2"
-    return "argmax" if architecture in _BY_TOKEN else "best path"
-
-
 def decodings(config: StudyConfig, rows: Sequence[Row]) -> str:
     """Say how the rows are decoded: the way of most, then the others by name."""
     by_way = dict[str, list[str]]()
@@ -366,9 +360,9 @@ def gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Sco
     From two seeds on the 95 % interval of the mean follows: of the average, if there are several corpora.
     """
     lines, whole = list[tuple[Value, ...]](), list[Measured]()
-    for row, other in _compared(rows):
+    for row, other in compared(rows):
         gains = {c: difference(scores[row.label][c], scores[other.label][c]) for c in config.corpora}
-        is_claim = min(map(len, gains.values())) >= _SEEDS
+        is_claim = min(map(len, gains.values())) >= CLAIM_SEEDS
         known = _published_gains(row, other, config.corpora) if is_claim else {}
         line = [summary(list(gains[c].values()), published=known.get(c), signed=True) for c in config.corpora]
         if len(config.corpora) > 1:
@@ -381,7 +375,7 @@ def gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Sco
     over = ("over corpora",) if len(config.corpora) > 1 else ()
     note = f"Differences of {of} F1, seed by seed: mean ± sample deviation over the seeds"
     if over:
-        note += "; over corpora: that of the corpora's mean differences"
+        note += "; over corpora: that of the corpora's mean differences, of the seeds that have all corpora"
     if any(gain.n > 1 for gain in whole):
         over = (*over, "95 % interval")
         lines = [(*line, interval_words(gain)) for line, gain in zip(lines, whole, strict=True)]
@@ -410,7 +404,7 @@ def _recipe(config: StudyConfig, row: Row) -> Recipe:
 
 
 def _is_used(option: str, config: StudyConfig, row: Row) -> bool:
-    """Return whether a field of the recipe has an effect in a row; `source_seed` has one in a stage on the source."""
+    """Return whether a field of the recipe has an effect in a row."""
     spec = next(spec for spec in fields(Recipe) if spec.name == option)
     return matters(spec, _recipe(config, row).to_dict())
 

@@ -16,7 +16,6 @@ from crossner_core.experiments.studies._grid import (
     average,
     cell_of,
     check_labels,
-    decoding,
     overridden,
     ran_apart,
 )
@@ -24,6 +23,7 @@ from crossner_core.experiments.studies.pdaln_ablation import FIVE_SEEDS, NO_TERM
 from crossner_core.experiments.studies.recipes import AS_IT_IS, changes_of
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
 from crossner_core.experiments.tables import NOT_TESTED, Table, Value, interval_words, summary, verdict
+from crossner_core.models.registry import decoding
 from crossner_core.options.base import option
 from crossner_core.training.recipe import Recipe
 

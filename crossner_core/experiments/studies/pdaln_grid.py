@@ -23,8 +23,8 @@ from crossner_core.experiments.studies._grid import (
     f1_table,
     joined,
     overridden,
+    paired_results,
     ran_apart,
-    results_of,
     scores_of,
 )
 from crossner_core.experiments.studies._stages import chosen_dev, chosen_test, stage_table
@@ -264,11 +264,11 @@ def _notes(config: PdalnGridConfig, inputs: Inputs) -> list[str]:
     if usual.pdaln_bare_text == "test":
         notes.append("Transductive: the unlabelled text is the test sentences, without their labels.")
     notes += overridden(config, rows(config))
-    pairs = [pair for group in groups(config) for pair in _compared(config, group, inputs)]
-    return notes + list(ran_apart(results_of(config, inputs, pairs)))
+    pairs = [pair for group in groups(config) for pair in _shown_pairs(config, group, inputs)]
+    return notes + list(ran_apart(paired_results(config, inputs, pairs)))
 
 
-def _compared(config: PdalnGridConfig, group: Group, inputs: Inputs) -> list[tuple[Row, Row]]:
+def _shown_pairs(config: PdalnGridConfig, group: Group, inputs: Inputs) -> list[tuple[Row, Row]]:
     """Return the rows whose differences are shown: what dev chose, and the paper's PDALN, each with its CRFs."""
     best = chosen_on_dev(config, group, inputs)
     *plain, whole = group.papers
@@ -280,7 +280,7 @@ def _differences(config: PdalnGridConfig, inputs: Inputs, test: Scores) -> Table
     lines: list[tuple[Value, ...]] = []
     for group in groups(config):
         known = _published(config, group.supervision)
-        pairs = _compared(config, group, inputs)
+        pairs = _shown_pairs(config, group, inputs)
         firsts = [rows[0] for rows in (group.papers, *group.plain.values())]
         last = scores_of(config, inputs, list(chain(*pairs)), _last_epoch)
         for ending, scores in (("", test), (", last epochs", last)):

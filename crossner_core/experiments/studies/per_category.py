@@ -18,6 +18,7 @@ from crossner_core.experiments.studies._grid import (
     grid_cells,
     grid_labels,
     joined,
+    repeated,
     too_large,
 )
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
@@ -144,7 +145,8 @@ def build(config: PerCategoryConfig, inputs: Inputs) -> Made:
         by_corpus[corpus] = type_rows(runs, known)
         first.append(f1_table(f"{TITLE}: {corpus}", by_corpus[corpus]))
         second.append(precision_recall_table(f"Precision and recall by entity type: {corpus}", by_corpus[corpus]))
-    notes = (decodings(config, rows(config)), *too_large(config, inputs, rows(config)))
+    made = rows(config)
+    notes = (decodings(config, made), *repeated(config, made), *too_large(config, inputs, made))
     return Made((*first, *second), bars(TITLE, _lying(by_corpus), fold=False), notes)
 
 

@@ -13,6 +13,7 @@ from crossner_core.experiments.published import DOMAINS
 from crossner_core.experiments.studies._grid import (
     Row,
     best_row,
+    compared,
     each_encoder,
     f1_table,
     gain_table,
@@ -20,7 +21,10 @@ from crossner_core.experiments.studies._grid import (
     grid_labels,
     joined,
     kept_by_row,
+    paired_results,
+    ran_apart,
     refused,
+    repeated,
     scores_of,
 )
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
@@ -109,7 +113,12 @@ def build(config: RecipesConfig, inputs: Inputs) -> Made:
         shown = [group[0], *([best] if best is not group[0] else [])]
         tables.append(f1_table(title, config, shown, on_test))
         tables += [gain_table(title, config, shown, on_test)] if best is not group[0] else []
-    remarks = (*notes, *refused(kept_by_row(config, inputs, made)))
+    remarks = (
+        *notes,
+        *repeated(config, made),
+        *refused(kept_by_row(config, inputs, made)),
+        *ran_apart(paired_results(config, inputs, compared(made))),
+    )
     return Made(tuple(tables), bars(TITLE, tables[0], unit="dev F1 (%)"), remarks)
 
 

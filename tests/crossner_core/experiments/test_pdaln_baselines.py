@@ -32,7 +32,7 @@ def test_baselines_have_the_papers_f1_beside_them_only_in_its_set_up() -> None:
     assert sum(cell.recipe.lstm_private for cell in cells) == 2
     results: dict[Any, Any] = {
         cell: SimpleNamespace(
-            ran_on="", f1=50.0 + cell.recipe.seed, stages=(), best_epoch=1, epochs=2, train_sentences=100
+            machine={}, f1=50.0 + cell.recipe.seed, stages=(), best_epoch=1, epochs=2, train_sentences=100
         )
         for cell in cells
     }

@@ -94,7 +94,7 @@ def _result(dev: float, test: float) -> Any:
         StageScore("round 1", 3, dev, test, dev, test),
         StageScore("round 2", 3, dev - 0.1, test - 0.2, dev - 0.1, test - 0.2),
     )
-    return SimpleNamespace(ran_on="", f1=100 * (test - 0.2), stages=stages, dev=None, best_epoch=1, epochs=1)
+    return SimpleNamespace(machine={}, f1=100 * (test - 0.2), stages=stages, dev=None, best_epoch=1, epochs=1)
 
 
 def test_grid_chooses_on_dev_and_measures_its_choice_on_test() -> None:
@@ -147,13 +147,13 @@ def test_last_epochs_are_those_of_the_base_stage_where_there_are_no_rounds() -> 
     grid, config = study("pdaln_grid"), replace(CONFIG, supervision=("unsupervised",))
     assert grid.follow is not None
     base = StageScore("base", 1, 0.5, 0.6, 0.4, 0.55)
-    result = SimpleNamespace(ran_on="", f1=60.0, stages=(base,), dev=None, best_epoch=1, epochs=2)
+    result = SimpleNamespace(machine={}, f1=60.0, stages=(base,), dev=None, best_epoch=1, epochs=2)
     results: dict[Cell, Any] = dict.fromkeys(grid.cells(config), result)
     results |= dict.fromkeys(grid.follow(config, Inputs(results, Path(), Path())), result)
     crf = next(cell for cell in results if cell.recipe.max_length == 128 and not cell.recipe.pdaln_use_contrastive)
     lower = replace(base, last_test=0.5)
     results |= {replace(crf, recipe=replace(crf.recipe, seed=seed)): SimpleNamespace(
-        ran_on="", f1=60.0, stages=(lower,), dev=None, best_epoch=1, epochs=2
+        machine={}, f1=60.0, stages=(lower,), dev=None, best_epoch=1, epochs=2
     ) for seed in (1, 2)}  # fmt: skip
     tables = {table.title: table for table in grid.build(config, Inputs(results, Path(), Path())).tables}
     means = [str(row[1])[:4] for row in tables["As in the paper"].rows]

@@ -191,7 +191,7 @@ def test_differences_average_over_corpora_and_say_what_is_reached() -> None:
     f1 = {cell: 50.0 + (2.0 if cell.recipe.architecture == "crf" else 0.0) for cell in cells if cell not in scarce}
     music = next(cell for cell in f1 if (cell.corpus, cell.recipe.seed) == ("music", 2) and f1[cell] == 52.0)
     f1[music] = 53.0
-    results = {cell: SimpleNamespace(ran_on="", f1=value) for cell, value in f1.items()}
+    results = {cell: SimpleNamespace(machine={}, f1=value) for cell, value in f1.items()}
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
     crf, pdaln = made.tables[0].rows
     known = pytest.approx((58.03 - 58.88 + 70.34 - 68.30) / 2)  # of the same corpora
@@ -240,11 +240,39 @@ def test_rows_say_how_they_are_decoded_and_how_often_target_sentences_are_repeat
 
 
 def test_differences_between_machines_are_named() -> None:
-    old, new = (SimpleNamespace(ran_on=name) for name in ("AMD EPYC, bf16", "Intel Xeon, bf16"))
-    runs = [("A − B", new, old), ("A − B", old, old), ("A − B", None, old), ("C − B", old, old)]
+    old, new = (SimpleNamespace(machine={"cpu": name, "threads": 1}) for name in ("AMD EPYC", "Intel Xeon"))
+    older = SimpleNamespace(machine={"cpu": "AMD EPYC"})  # does not say how many threads
+    runs = [("A − B", new, old), ("A − B", old, older), ("A − B", None, old), ("C − B", old, old)]
     assert ran_apart(runs[1:]) == ()  # type: ignore[arg-type]
     (note,) = ran_apart(runs)  # type: ignore[arg-type]
-    assert note == "The two sides ran on different machines, which alone changes F1, in: A − B (1 of 2 pairs)."
+    assert note.endswith(", which alone changes F1, in: A − B (1 of 2 pairs).")
+
+
+@pytest.mark.parametrize(
+    ("id", "given", "label"),
+    [
+        ("transfer", {"settings": ["direct", "joint"]}, "joint − direct"),
+        ("recipes", {"candidates": ["max_epochs=3"]}, "max_epochs=3 − as it is"),
+        ("differences", {"claims": ["crf"]}, "CRF − tagger"),
+    ],
+)
+def test_studies_name_differences_between_machines(id: str, given: dict[str, Any], label: str) -> None:
+    config = study(id).config.from_dict({"corpora": ["music"], "seeds": [1], **given})
+    cells = study(id).cells(config)
+    assert len(cells) == 2
+
+    def notes(*machines: str) -> str:
+        results = {
+            cell: SimpleNamespace(
+                machine={"cpu": name}, f1=50.0, dev=SimpleNamespace(f1=0.5), best_epoch=1, epochs=1, train_sentences=9
+            )
+            for cell, name in zip(cells, machines, strict=True)
+        }
+        return " ".join(study(id).build(config, Inputs(results, Path(), Path())).notes)  # type: ignore[arg-type]
+
+    assert f"which alone changes F1, in: {label} (1 of 1 pairs)." in notes("AMD EPYC", "Intel Xeon")
+    assert "alone changes" not in notes("AMD EPYC", "AMD EPYC")
+    assert ("(upsample) in: joint" in notes("AMD EPYC", "AMD EPYC")) == (id == "transfer")
 
 
 def test_differences_over_corpora_are_of_the_seeds_that_have_all_of_them() -> None:
@@ -318,7 +346,7 @@ def test_differences_tune_both_sides_alike_on_dev() -> None:
     for cell in cells:
         architecture = cell.recipe.architecture
         dev, test = scores.get((architecture, cell.recipe.learning_rate), usual[architecture])
-        results[cell] = SimpleNamespace(ran_on="", f1=test, dev=SimpleNamespace(f1=dev))
+        results[cell] = SimpleNamespace(machine={}, f1=test, dev=SimpleNamespace(f1=dev))
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
     assert made.tables[0].rows[0][2] == Measured(-5.0, 0.0, 2, pytest.approx(2.04), True)  # type: ignore[arg-type]
     assert any("(seeds 1, 2) were learning_rate=1e-4 (" in note and "and as it is." in note for note in made.notes)
@@ -369,7 +397,7 @@ def test_pdaln_studies_train_on_the_encoders_they_are_given(id: str) -> None:
     assert len(cells) == 2 * len(alone)
     assert {cell.recipe.encoder for cell in cells} == {"minilm", "/x/wikigold"}
     results = {
-        cell: SimpleNamespace(ran_on="", f1=50.0, best_epoch=1, epochs=1, train_sentences=100, stages=())
+        cell: SimpleNamespace(machine={}, f1=50.0, best_epoch=1, epochs=1, train_sentences=100, stages=())
         for cell in cells
     }
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
@@ -384,7 +412,7 @@ def test_pdalns_published_figures_stand_beside_its_own_set_up_alone(id: str) -> 
     def printed(**given: Any) -> bool:
         config = chosen.config(corpora=("wikigold",), seeds=(1,), **given)
         results = {
-            cell: SimpleNamespace(ran_on="", f1=50.0, best_epoch=1, epochs=1, train_sentences=1000, stages=())
+            cell: SimpleNamespace(machine={}, f1=50.0, best_epoch=1, epochs=1, train_sentences=1000, stages=())
             for cell in chosen.cells(config)
         }
         made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
@@ -415,7 +443,7 @@ def test_rows_of_more_sentences_than_there_are_say_so_and_are_no_points() -> Non
     config = chosen.config(corpora=("music",), seeds=(1,), sizes=(50, 100, 400), settings=("direct",))
     cells = chosen.cells(config)
     results = {
-        cell: SimpleNamespace(ran_on="", f1=50.0, best_epoch=1, epochs=1, train_sentences=min(cell.size or 0, 100))
+        cell: SimpleNamespace(machine={}, f1=50.0, best_epoch=1, epochs=1, train_sentences=min(cell.size or 0, 100))
         for cell in cells
     }
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
@@ -449,7 +477,7 @@ def test_study_says_where_dev_kept_what_the_last_stage_began_with() -> None:
     without = [cell for cell in cells if not cell.recipe.pdaln_use_word_mmd]
     best = {cell: 0 if cell.recipe.seed == 1 and cell in without else 3 for cell in cells}
     results = {
-        cell: SimpleNamespace(ran_on="", f1=50.0, best_epoch=epoch, epochs=1, train_sentences=100, stages=())
+        cell: SimpleNamespace(machine={}, f1=50.0, best_epoch=epoch, epochs=1, train_sentences=100, stages=())
         for cell, epoch in best.items()
     }
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
@@ -464,7 +492,7 @@ def test_study_says_where_dev_kept_what_the_last_stage_began_with() -> None:
     labels = [str(row[0]) for table in marked.tables for row in table.rows if "†" in str(row[0])]
     assert labels == ["PDALN w/o word MMD †", "PDALN w/o word MMD † − PDALN"]
     later = {
-        cell: SimpleNamespace(ran_on="", f1=50.0, best_epoch=None, epochs=1, train_sentences=100, stages=())
+        cell: SimpleNamespace(machine={}, f1=50.0, best_epoch=None, epochs=1, train_sentences=100, stages=())
         for cell in cells
     }
     assert len(chosen.build(config, Inputs(later, Path(), Path())).notes) == len(made.notes) - 1  # type: ignore[arg-type]
@@ -487,7 +515,7 @@ def test_recipes_are_chosen_on_dev_and_test_is_read_for_the_choice_alone() -> No
         changed = cell.recipe.learning_rate == 1e-4
         dev = 0.6 if changed and cell.recipe.encoder == "/a" else 0.5 if cell.recipe.schedule == "linear" else 0.4
         return SimpleNamespace(
-            ran_on="", dev=SimpleNamespace(f1=dev), f1=30.0 if changed else 70.0, best_epoch=1, epochs=1
+            machine={}, dev=SimpleNamespace(f1=dev), f1=30.0 if changed else 70.0, best_epoch=1, epochs=1
         )
 
     results = {cell: result(cell) for cell in cells}
@@ -505,7 +533,7 @@ def test_recipes_are_chosen_on_dev_and_test_is_read_for_the_choice_alone() -> No
     part = chosen.build(
         config,
         Inputs(
-            {**results, missing: SimpleNamespace(ran_on="", dev=None, f1=1.0, best_epoch=1, epochs=1)}, Path(), Path()
+            {**results, missing: SimpleNamespace(machine={}, dev=None, f1=1.0, best_epoch=1, epochs=1)}, Path(), Path()
         ),
     )  # type: ignore[dict-item]
     assert len(part.tables) == 3 and part.notes[0].startswith("Nothing is chosen")

@@ -264,10 +264,10 @@ def test_synonyms_wordnet_is_read_from_the_files_of_debians_package(
     lexicon = read_wordnet(small_wordnet(tmp_path))
     assert lexicon is not None
     assert lexicon("Sing") == lexicon("sang") == {"sing", "chant", "break_down"}
-    assert lexicon("large") == {"big", "large"} and lexicon("Oslo") == lexicon("s") == set()
+    assert lexicon("large") == {"big", "large"} and lexicon("Oslo") == set()
     for word in ("sings", "singing", "chanted", "chants"):
         assert lexicon(word) == lexicon("sing"), "endings of verbs"
-    assert lexicon("larger") == lexicon("largest") == lexicon("large") and not lexicon("largely")
+    assert lexicon("larger") == lexicon("largest") == lexicon("large") and not lexicon("largely") | lexicon("singings")
     assert read_wordnet(tmp_path / "none") is None
     monkeypatch.setenv("WNSEARCHDIR", str(tmp_path))
     monkeypatch.setattr("importlib.import_module", _no_nltk)

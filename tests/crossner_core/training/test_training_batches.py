@@ -116,7 +116,17 @@ def test_batches_buckets_spare_padding() -> None:
 
 @pytest.mark.parametrize(
     ("first", "others", "size"),
-    [(100, 1400, 30), (3, 40, 8), (50, 0, 16), (500, 500, 32), (50, 50, 1), (12, 40, 1), (1, 1, 2)],
+    [
+        (100, 1400, 30),
+        (3, 40, 8),
+        (50, 0, 16),
+        (500, 500, 32),
+        (50, 50, 1),
+        (12, 40, 1),
+        (500, 5, 3),
+        (145, 75, 3),
+        (1, 1, 2),
+    ],
 )
 def test_batches_mixed_hold_both_kinds_wherever_there_are_enough(first: int, others: int, size: int) -> None:
     rng = np.random.default_rng(1)

@@ -14,13 +14,13 @@ DEBIAN_FOLDER = Path("/usr/share/wordnet")
 Lexicon = Callable[[str], set[str]]
 """From a word to all words of its synsets, itself included; several words are joined by underscores."""
 _ENDINGS = {
-    "noun": ("s", "ses s", "xes x", "zes z", "ches ch", "shes sh", "men man", "ies y"),
+    "noun": ("s", "ses s", "ves f", "xes x", "zes z", "ches ch", "shes sh", "men man", "ies y"),
     "verb": ("s", "ies y", "es e", "es", "ed e", "ed", "ing e", "ing"),
     "adj": ("er", "est", "er e", "est e"),
     "adv": (),
 }
 """By part of speech the endings of inflected words, and what stands in their place in base forms. Source: WordNet's
-manual, morphy(7).
+manual, morphy(7), and NLTK 3.10, which alone has "ves".
 """
 
 
@@ -49,8 +49,8 @@ def pick_wordnet(wanted: str) -> Lexicon | None:
 def read_wordnet(folder: Path) -> Lexicon | None:
     """Return the WordNet in a folder, None if its index and data files are not all there.
 
-    Words are looked up as they are, and by their base forms: those of its lists of exceptions, or else without their
-    endings, as NLTK does. Raises BadInput if its files cannot be understood. Source: WordNet's manual, wndb(5).
+    Words are looked up as they are, and by their base forms: those of its lists of exceptions, or else without an
+    ending, as NLTK 3.10 does. Raises BadInput if its files cannot be understood. Source: WordNet's manual, wndb(5).
     """
     files = {part: (folder / f"index.{part}", folder / f"data.{part}") for part in _ENDINGS}
     if not all(path.is_file() for pair in files.values() for path in pair):
@@ -91,19 +91,13 @@ def _forms(
     word: str, index: Collection[str], exceptions: Mapping[str, Sequence[str]], endings: Sequence[str]
 ) -> list[str]:
     """Return the forms of a word that the index has: itself and its base forms."""
-    if word in exceptions:
-        return [form for form in dict.fromkeys((word, *exceptions[word])) if form in index]
-    known, forms = [word] if word in index else [], [word]
-    while forms:
-        forms = list(dict.fromkeys(shorter for form in forms for shorter in _without_endings(form, endings)))
-        if known := [*known, *(form for form in forms if form in index)]:
-            break
-    return known
+    bases = exceptions[word] if word in exceptions else _without_endings(word, endings)
+    return [form for form in dict.fromkeys((word, *bases)) if form in index]
 
 
 def _without_endings(word: str, endings: Sequence[str]) -> Iterator[str]:
     for old, _, new in (ending.partition(" ") for ending in endings):
-        if word.endswith(old) and len(word) > len(old):
+        if word.endswith(old):
             yield word.removesuffix(old) + new
 
 
