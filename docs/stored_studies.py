@@ -36,7 +36,7 @@ _BY_THE_PAPER = {
     ),
 }
 """By section of `pdaln_grid`, the difference that is PDALN's claim, and what the summary calls it."""
-_SECTIONS = ("", "tuned", ONE_RATE)
+_SECTIONS = ("", "tuned", ONE_RATE, "released")
 """Sections of `differences` whose rows are on the summary."""
 _SECTION = re.compile(r"<!-- begin study-(\w+?)(?:-([\w-]+))? -->\n(.*?)\n<!-- end", re.DOTALL)
 _WRITTEN = re.compile(r"Written by `(?P<command>.*)` on (?P<date>\d{4}-\d\d-\d\d)\.")

@@ -46,7 +46,7 @@ def mixed_batches(lengths: Sequence[int], first: int, batch_size: int, rng: np.r
     few = min(first, len(lengths) - first)
     for start, stop in pairwise([*range(0, count, CHUNK), count]):
         # The larger kind takes what the smaller leaves: a chunk has a sentence for each of its batches at least.
-        of_few, of_all = ([size * at // count for at in (start, stop)] for size in (few, len(lengths)))
+        of_few, of_all = ([size * batch // count for batch in (start, stop)] for size in (few, len(lengths)))
         of_many = [both - less for both, less in zip(of_all, of_few, strict=True)]
         ends = (of_few, of_many) if few == first else (of_many, of_few)
         chunks = [order[slice(*end)] for order, end in zip(orders, ends, strict=True)]

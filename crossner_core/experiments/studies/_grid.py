@@ -261,8 +261,8 @@ def paired_results(
     """Yield the results of each pair of rows by corpus and seed, with the label of their difference."""
     for row, other in pairs:
         for corpus, seed in product(config.corpora, config.seeds):
-            one, two = (inputs.results.get(cell_of(config, side, corpus, seed)) for side in (row, other))
-            yield f"{row.label} − {other.label}", one, two
+            ours, theirs = (inputs.results.get(cell_of(config, side, corpus, seed)) for side in (row, other))
+            yield f"{row.label} − {other.label}", ours, theirs
 
 
 def ran_apart(pairs: Iterable[tuple[str, CellResult | None, CellResult | None]]) -> tuple[str, ...]:
@@ -271,10 +271,10 @@ def ran_apart(pairs: Iterable[tuple[str, CellResult | None, CellResult | None]])
     What older results do not say of their machine does not count.
     """
     apart = dict[str, list[bool]]()
-    for label, one, other in pairs:
-        if one is not None and other is not None:
-            known = one.machine.keys() & other.machine.keys()
-            apart.setdefault(label, []).append(any(one.machine[name] != other.machine[name] for name in known))
+    for label, ours, theirs in pairs:
+        if ours is not None and theirs is not None:
+            known = ours.machine.keys() & theirs.machine.keys()
+            apart.setdefault(label, []).append(any(ours.machine[name] != theirs.machine[name] for name in known))
     listed = "; ".join(f"{label} ({sum(runs)} of {len(runs)} pairs)" for label, runs in apart.items() if any(runs))
     what = "The sides ran on different machines, or with other threads or precision, which alone changes F1, in"
     return (f"{what}: {listed}.",) if listed else ()

@@ -315,15 +315,17 @@ def build(config: DifferencesConfig, inputs: Inputs) -> Made:
         "over the seeds, and the 95 % interval of the mean (Student's t). In square brackets the published difference, "
         "of BERT-base and of means over the same corpora. Reached: yes or no where the interval lies above or below "
         "it, else undecided. Decoding: the best path held to IOB2, of LANER the likeliest tag that may follow, from "
-        "left to right; or, as in the papers, each token's likeliest tag (argmax), of a CRF its best path. Recipes "
-        "were chosen on dev: "
-        f"{_chosen(config.recipe_of()) if not config.rows else 'those of single rows stand above'}."
+        "left to right; or, as in the papers, each token's likeliest tag (argmax), of a CRF its best path."
     )
+    asked = claims(config)
+    is_released = [claim.id == "transfer-released" for claim in asked]
+    if not all(is_released):
+        chosen = _chosen(config.recipe_of()) if not config.rows else "those of single rows stand above"
+        note += f" Recipes were chosen on dev: {chosen}."
     if not config.own_source:
         note += f" {ONE_SOURCE}"
-    asked = claims(config)
     notes = _overridden(config)
-    if any(claim.id == "transfer-released" for claim in asked):
+    if any(is_released):
         notes += (_AS_RELEASED,)
     notes += tuple(
         f"{claim.label} is not tested: one encoder for all corpora has not read each one's domain text; name one with "
@@ -382,9 +384,9 @@ def _pairs(
     better, other = (
         recipes_of(config, side)[chosen_on_dev(config, claim, side, inputs)] for side in sides(config, claim)
     )
-    found = inputs.results.get
+    results = inputs.results
     return {
-        place: (found(cell_of(config, better, *place)), found(cell_of(config, other, *place)))
+        place: (results.get(cell_of(config, better, *place)), results.get(cell_of(config, other, *place)))
         for place in places(config, claim)
     }
 
