@@ -49,6 +49,17 @@ def test_no_folder_is_crowded() -> None:
     assert len(folders) > 40 and not crowded
 
 
+def test_no_command_of_a_package_starts_processes_of_its_own() -> None:
+    """A spawned process does not import a package's `__main__`, so what that defines cannot be sent to it."""
+    commands = [path for path in FILES if path.name == "__main__.py"]
+    wrong = [
+        str(path.relative_to(ROOT))
+        for path in commands
+        if re.search(r"multiprocessing|ProcessPoolExecutor", path.read_text(encoding="utf-8"))
+    ]
+    assert len(commands) > 5 and not wrong
+
+
 def test_tests_import_from_tests_no_more_than_they_did() -> None:
     """What is shared belongs into tests/support; a number may only go down."""
     wrong = [

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from benchmarks.gpu import __main__ as command
-from benchmarks.gpu import speed
+from benchmarks.gpu import correct, speed
 from crossner_core.encoders import packing, windows
 from crossner_core.experiments.corpora import Corpus
 from crossner_core.training import tagging
@@ -45,10 +45,10 @@ def test_benchmark_writes_its_lines_as_a_section(monkeypatch: pytest.MonkeyPatch
 
 
 def test_every_pair_of_the_benchmark_has_a_recipe_that_its_setting_accepts() -> None:
-    assert {id for _, id in command.pairs()} == set(setting_ids())
-    for pair in command.pairs():
-        setting(pair[1]).check(command.recipe_of(pair, encoder="minilm"))
-    on_words = command.recipe_of(("coach" + command.ON_WORDS, "joint"), encoder="minilm")
+    assert {pair.setting for pair in correct.pairs()} == set(setting_ids())
+    for pair in correct.pairs():
+        setting(pair.setting).check(correct.recipe_of(pair, encoder="minilm"))
+    on_words = correct.recipe_of(correct.Pair("coach", "joint", on_words=True), encoder="minilm")
     assert (on_words.architecture, on_words.encoder) == ("coach", "words:size=8,chars=cnn")
 
 
@@ -81,13 +81,13 @@ def test_a_resumed_run_that_differs_misses_the_bar(
         return result
 
     def each_pair(options: argparse.Namespace) -> Iterator[list[str]]:
-        yield command.measure(("crf", "pretrain_finetune"), options)
+        yield correct.measure(correct.Pair("crf", "pretrain_finetune"), options)
 
-    resumed = command.resumed
-    monkeypatch.setattr(command, "resumed", go_on)
-    monkeypatch.setattr(command, "_each_pair", each_pair)
-    monkeypatch.setattr(command, "_data", lambda *_: small_data())
-    monkeypatch.setattr(command, "train", lambda *given, **others: train(*given, encoder=tiny_encoder(), **others))
+    resumed = correct.resumed
+    monkeypatch.setattr(correct, "resumed", go_on)
+    monkeypatch.setattr(correct, "_each_pair", each_pair)
+    monkeypatch.setattr(correct, "_data", lambda *_: small_data())
+    monkeypatch.setattr(correct, "train", lambda *given, **others: train(*given, encoder=tiny_encoder(), **others))
     monkeypatch.setattr(sys, "argv", ["gpu", "--data", str(tmp_path), "--only", "correct", *words])
     with claimed_gpu():
         assert command.main() == code
@@ -98,7 +98,7 @@ def test_a_resumed_run_that_differs_misses_the_bar(
 def test_bars_name_the_pairs_that_are_not_equal_or_failed() -> None:
     row = ["crf", "direct", "1", "1", "0e+00", "0e+00", "1", "1.0", "1.0"]
     other = ["tagger", "joint", "1", "1", "nan", "failed: ValueError: x", "1", "1.0", "1.0"]
-    assert command.bars([row, other]) == [
+    assert correct.bars([row, other]) == [
         "- NOT met: two runs of a seed are equal but for tagger joint (nan); of 2 pairs 1",
         "- NOT met: stopped and resumed equals whole but for tagger joint (failed); of 2 pairs 1",
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.gpu.__main__ import NEEDS, pairs
+from benchmarks.gpu.correct import NEEDS, pairs
 from crossner_core.models.registry import architecture_ids
 from crossner_core.training.predictor import load_tagger
 from crossner_core.training.recipe import Recipe
@@ -18,7 +18,7 @@ from tests.support.training_builders import tiny_flair
 # `direct` has a test of its own, which is not slow.
 PAIRS = {
     f"{architecture}-{id}": {"architecture": architecture, "setting": id, **NEEDS.get(id, {})}
-    for architecture, id in pairs()
+    for architecture, id, _ in pairs()
     if id != "direct"
 }
 # Fields by which an architecture or setting computes otherwise, each a case of its own.
