@@ -55,6 +55,11 @@ PAPER_RECIPE: dict[str, Any] = {
 }
 # Where there are labelled target sentences.
 _LABELS = {"pdaln_labels": "once"}
+# What PDALN itself learns from: where there are no labels the unlabelled text is the test set's.
+_LEARNS_FROM = {
+    "semi-supervised": {},
+    "unsupervised": {"pdaln_bare_text": "test"},
+}
 _LAST_EPOCHS = (
     "Last epochs: of the last round, or of the base stage where there are no rounds, whatever dev says; the paper "
     "mentions no choice on dev."
@@ -137,7 +142,10 @@ def _group(config: PdalnGridConfig, supervision: str, label: str, encoder: str) 
     used = dict.fromkeys((*config.batches, usual.pdaln_batch_size))
     by_batch = {batch: plain(f"batch {batch}", {"pdaln_batch_size": batch}) for batch in used}
     papers = PAPER_RECIPE | (_LABELS if setting == "pdaln" else {})
-    by_papers = (*plain(_PAPER, papers, _PLAIN), row(f"PDALN, {_PAPER}", papers, _WHOLE))
+    by_papers = (
+        *plain(_PAPER, papers, _PLAIN),
+        row(f"PDALN, {_PAPER}", {**papers, **_LEARNS_FROM[supervision]}, _WHOLE),
+    )
     return Group(supervision, joined(short, label), tuple(candidates), by_batch, by_papers)
 
 
@@ -244,16 +252,16 @@ def _notes(config: PdalnGridConfig, inputs: Inputs) -> list[str]:
             "augmented sentences alone."
         )
     if "unsupervised" in config.supervision:
-        notes.append("Unsupervised: no labelled target sentence and no round; the CRF learns the source's tags alone.")
+        notes.append(
+            "Unsupervised: no labelled target sentence and no round; the CRF learns the source's tags alone. "
+            f"PDALN's unlabelled text is by {_PAPER} the test sentences, without their labels (transductive), "
+            "elsewhere the rest of train."
+        )
     notes.append(rates)
-    usual = config.recipe_of()
-    apart = list[str]()
-    if "unsupervised" in config.supervision and usual.pdaln_bare_text == "rest":
-        apart.append("unlabelled text is the rest of train, not the test sentences")
-    if labelled and usual.pdaln_distil_tokens == "all":
-        apart.append("the student learns from the teacher on all tokens, not on those of entities alone")
-    if apart:
-        notes.append(f"Unlike in the paper, {' and '.join(apart)}.")
+    if labelled and config.recipe_of().pdaln_distil_tokens == "all":
+        notes.append(
+            "Unlike in the paper, the student learns from the teacher on all tokens, not on those of entities alone."
+        )
     for group in groups(config):
         best = chosen_on_dev(config, group, inputs)
         if best is not None:
@@ -261,8 +269,6 @@ def _notes(config: PdalnGridConfig, inputs: Inputs) -> list[str]:
         else:
             whose = f" ({group.label})" if group.label else ""
             notes.append(f"Nothing is chosen{whose} while a dev F1 is missing.")
-    if usual.pdaln_bare_text == "test":
-        notes.append("Transductive: the unlabelled text is the test sentences, without their labels.")
     notes += overridden(config, rows(config))
     pairs = [pair for group in groups(config) for pair in _shown_pairs(config, group, inputs)]
     return notes + list(ran_apart(paired_results(config, inputs, pairs)))

@@ -150,6 +150,8 @@ def test_last_epochs_are_those_of_the_base_stage_where_there_are_no_rounds() -> 
     result = SimpleNamespace(machine={}, f1=60.0, stages=(base,), dev=None, best_epoch=1, epochs=2)
     results: dict[Cell, Any] = dict.fromkeys(grid.cells(config), result)
     results |= dict.fromkeys(grid.follow(config, Inputs(results, Path(), Path())), result)
+    by_paper = [cell.recipe for cell in results if cell.recipe.max_length == 128]
+    assert [recipe.pdaln_bare_text for recipe in by_paper[:2]] == ["rest", "test"]
     crf = next(cell for cell in results if cell.recipe.max_length == 128 and not cell.recipe.pdaln_use_contrastive)
     lower = replace(base, last_test=0.5)
     results |= {replace(crf, recipe=replace(crf.recipe, seed=seed)): SimpleNamespace(
