@@ -235,8 +235,16 @@ def test_its_own_encoder_reads_texts_in_pdalns_rounds(
     )  # fmt: skip
     news = SourceCorpus(ITEMS[12:28], texts=TEXTS)
     data = TrainingData(train=ITEMS[:12], dev=ITEMS[28:], types=TYPES, sources=(news,), texts=TEXTS)
-    *_, last = train(recipe, data, checkpoint_dir=tmp_path, encoder=tiny_encoder())
+    *_, last = train(recipe, data, checkpoint_dir=tmp_path / "whole", encoder=tiny_encoder())
     assert last.result is not None and last.result.outcome == "all_epochs"
+    left = iter(range(18))  # it stops in the round
+    parts = [
+        list(train(recipe, data, checkpoint_dir=tmp_path / "parts", encoder=tiny_encoder(), should_stop=should_stop))
+        for should_stop in (lambda: next(left, None) is None, lambda: False)
+    ]
+    stopped, resumed = (events[-1].result for events in parts)
+    assert stopped is not None and stopped.outcome == "stopped" and len(stopped.history) == 1
+    assert resumed is not None and resumed.history == last.result.history and resumed.test == last.result.test
     if student == "vat":
         assert not teachers
         return
