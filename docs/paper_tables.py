@@ -31,7 +31,7 @@ _NEEDS = (
     ("NER-BERT (4 types)", _NOT_RUN),
     ("NER-BERT", "the paper's corpus of mentions (315 types, 16 million sentences), and a GPU"),
     ("FLAIR", "character models, which a GPU trains in hours, and the study `baselines` with them"),
-    ("BARTNER", "weights of BART, which are not at hand; with a new decoder it is another system, far below it"),
+    ("BARTNER", "weights of BART, which are not at hand; with a new decoder it is another system"),
 )
 """What a row takes, where its system holds these words."""
 _JIA = (
@@ -65,7 +65,8 @@ _WHY: Mapping[tuple[tuple[str, str], tuple[str, str], str], str] = {
 }
 """What we know of why the first system and setting are not better than the second here, as they are there.
 
-The corpus is the first of those that the pair is compared over; it holds where both have seeds enough for an order.
+The third part is the first corpus that the pair is compared over. A reason is given where both rows have seeds enough
+for an order.
 """
 _WHY_NOT = {
     ("Multi-cell LSTM", "music"): (
@@ -245,7 +246,7 @@ def _orders(rows: Sequence[Sequence[_Row]], alike: str, apart: str) -> str:
         elif a.has_order() and b.has_order():
             kind = _DECODED_ALIKE if a.is_held() == b.is_held() else _DECODED_OTHERWISE
         counts[kind][0] += 1
-        if (here := fmean(by_corpus.values())) > 0:
+        if (here := round(fmean(by_corpus.values()), 2) or 0.0) > 0:  # a tie is in no order
             counts[kind][1] += 1
         elif kind != otherwise:
             names = " − ".join(f"{row.system}, {row.setting}" for row in (better, worse))

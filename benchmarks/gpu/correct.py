@@ -48,7 +48,7 @@ NEEDS = {"cross_domain_lm": _ON_WORDS, "cross_domain_lm_unsupervised": _ON_WORDS
 
 
 class Pair(NamedTuple):
-    """What is trained together."""
+    """An architecture and a setting that trains it."""
 
     architecture: str
     setting: str
@@ -79,9 +79,14 @@ def bars(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _each_pair(options: argparse.Namespace) -> Iterator[list[str]]:
-    tried = [*pairs(), *(Pair(architecture, "joint", True) for architecture in ("bilstm_crf", "coach", "multi_cell"))]
+    tried = [*pairs(), *on_words()]
     with ProcessPoolExecutor(options.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         yield from pool.map(measure, tried, [options] * len(tried))
+
+
+def on_words() -> list[Pair]:
+    """Return the baselines that read word vectors."""
+    return [Pair(architecture, "joint", on_words=True) for architecture in ("bilstm_crf", "coach", "multi_cell")]
 
 
 def pairs() -> list[Pair]:

@@ -126,7 +126,7 @@ def _dropped(term: str) -> dict[str, float]:
 def _notes(config: PdalnConfig) -> list[str]:
     return [
         f"{config.target_sentences} labelled target sentences ({config.order} order); the published figures of PDALN "
-        "are means of five runs, like ours, those of its variants of one run, to compare with the best of the five.",
+        "are means of five runs, those of its variants of one run, to compare with the best of the five.",
     ]
 
 

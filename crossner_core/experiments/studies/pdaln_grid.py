@@ -53,13 +53,10 @@ PAPER_RECIPE: dict[str, Any] = {
     "pdaln_round_rate": 1.0,
     "transition_rate_scale": 1.0,
 }
-# Where there are labelled target sentences.
-_LABELS = {"pdaln_labels": "once"}
-# What PDALN itself learns from: where there are no labels the unlabelled text is the test set's.
-_LEARNS_FROM = {
-    "semi-supervised": {},
-    "unsupervised": {"pdaln_bare_text": "test"},
-}
+# Beside it, by supervision: of all rows; of PDALN, whose student learns from the tokens of entities (eq. 11), and which
+# without labels reads the test sentences as unlabelled text.
+_LABELS = {"semi-supervised": {"pdaln_labels": "once"}, "unsupervised": {}}
+_LEARNS_FROM = {"semi-supervised": {"pdaln_distil_tokens": "entities"}, "unsupervised": {"pdaln_bare_text": "test"}}
 _LAST_EPOCHS = (
     "Last epochs: of the last round, or of the base stage where there are no rounds, whatever dev says; the paper "
     "mentions no choice on dev."
@@ -141,7 +138,7 @@ def _group(config: PdalnGridConfig, supervision: str, label: str, encoder: str) 
     candidates.append(row(_CONTRAST, {**_CONTRAST_ALONE, "pdaln_batch_size": usual.pdaln_batch_size}))
     used = dict.fromkeys((*config.batches, usual.pdaln_batch_size))
     by_batch = {batch: plain(f"batch {batch}", {"pdaln_batch_size": batch}) for batch in used}
-    papers = PAPER_RECIPE | (_LABELS if setting == "pdaln" else {})
+    papers = PAPER_RECIPE | _LABELS[supervision]
     by_papers = (
         *plain(_PAPER, papers, _PLAIN),
         row(f"PDALN, {_PAPER}", {**papers, **_LEARNS_FROM[supervision]}, _WHOLE),
@@ -233,13 +230,13 @@ def _as_in_the_paper(config: PdalnGridConfig, inputs: Inputs) -> Table:
 
 
 def _notes(config: PdalnGridConfig, inputs: Inputs) -> list[str]:
-    labelled, notes = "semi-supervised" in config.supervision, list[str]()
+    usual, notes = config.recipe_of(), list[str]()
     rates = (
         f"By {_PAPER}: batches of 32, one rate of 5e-05 that decays linearly in each stage, "
         "128 subwords and biased MMD. Epochs, rounds and the weights of losses are ours: the paper prints "
         "no number of the first two, and the weights as curves, tuned for each corpus."
     )
-    if labelled:
+    if "semi-supervised" in config.supervision:
         notes.append(
             f"{config.target_sentences} labelled target sentences ({config.order} order). Of each run the stage that "
             f"is best on dev counts: base stage or a round. '{_TRAINED_ON}' trains the CRF in as many rounds, steps "
@@ -247,21 +244,23 @@ def _notes(config: PdalnGridConfig, inputs: Inputs) -> list[str]:
             f"{', '.join(map(str, config.choice_seeds))}. '{_CONTRAST}' has no rounds."
         )
         rates += (
-            f" Everywhere but in {_PAPER} each step also learns the tags of labelled target sentences, half as many "
-            "as its own; there these are among the base stage's, once an epoch, and the rounds learn the tags of "
-            "augmented sentences alone."
+            " Labelled target sentences are among the base stage's, once an epoch; in the rounds only the tags of "
+            "augmented sentences are learned, and PDALN's student learns from its teacher on the tokens of entities "
+            "alone."
         )
+        if usual.pdaln_labels == "drawn":
+            rates += " Elsewhere each step also learns the tags of labelled target sentences, half as many as its own."
+        if usual.pdaln_distil_tokens == "all":
+            rates += " Elsewhere the student learns on all tokens."
     if "unsupervised" in config.supervision:
+        text = "the test sentences, without their labels (transductive)"
+        if usual.pdaln_bare_text == "rest":
+            text = f"by {_PAPER} {text}, elsewhere the rest of train"
         notes.append(
             "Unsupervised: no labelled target sentence and no round; the CRF learns the source's tags alone. "
-            f"PDALN's unlabelled text is by {_PAPER} the test sentences, without their labels (transductive), "
-            "elsewhere the rest of train."
+            f"PDALN's unlabelled text is {text}."
         )
     notes.append(rates)
-    if labelled and config.recipe_of().pdaln_distil_tokens == "all":
-        notes.append(
-            "Unlike in the paper, the student learns from the teacher on all tokens, not on those of entities alone."
-        )
     for group in groups(config):
         best = chosen_on_dev(config, group, inputs)
         if best is not None:

@@ -95,6 +95,19 @@ def test_a_resumed_run_that_differs_misses_the_bar(
     assert all(verdict in printed for verdict in verdicts) and "failed" not in printed
 
 
+@pytest.mark.slow
+def test_pairs_are_measured_in_processes_of_their_own(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a card each run on one fails, by name; the line comes all the same."""
+    words = correct.on_words()
+    monkeypatch.setattr(correct, "pairs", lambda: words[:1])
+    monkeypatch.setattr(correct, "on_words", list)
+    options = argparse.Namespace(data=shared / "data" / "ner", corpus="music", source="ai", workers=1, encoder="minilm")
+    options.deterministic = True
+    (line,) = correct._each_pair(options)
+    assert line[:2] == ["bilstm_crf on words", "joint"]
+    assert len(line) == len(correct.COLUMNS) and "failed" in line[2] and float(line[3]) >= 0
+
+
 def test_bars_name_the_pairs_that_are_not_equal_or_failed() -> None:
     row = ["crf", "direct", "1", "1", "0e+00", "0e+00", "1", "1.0", "1.0"]
     other = ["tagger", "joint", "1", "1", "nan", "failed: ValueError: x", "1", "1.0", "1.0"]

@@ -110,6 +110,7 @@ def test_grid_chooses_on_dev_and_measures_its_choice_on_test() -> None:
     paper = [cell.recipe for cell in following if cell.recipe.learning_rate == PAPER_RECIPE["learning_rate"]]
     assert len(paper) == 6 and {recipe.max_length for recipe in paper} == {128}
     assert {recipe.pdaln_labels for recipe in paper} == {"once"}
+    assert [recipe.pdaln_distil_tokens for recipe in paper[:3]] == ["all", "all", "entities"]
     for cell in following:
         if cell not in results:
             results[cell] = _result(0.5, 0.6 + 0.001 * cell.recipe.seed)
@@ -132,6 +133,8 @@ def test_grid_chooses_on_dev_and_measures_its_choice_on_test() -> None:
     assert first[0] == f"{best_label(config)} − CRF, batch 8" and first[3] == "undecided" and first[5] == 2
     assert first[1].published == pytest.approx(4.03) and str(first[1]).startswith("+2.90")  # type: ignore[union-attr]
     printed = {str(row[0]): row[1].published for row in gains.rows}  # type: ignore[union-attr]
+    (by_paper,) = (note for note in made.notes if note.startswith("By the paper's recipe"))
+    assert "tokens of entities alone. Elsewhere each step" in by_paper and by_paper.endswith("learns on all tokens.")
     for ending in ("", ", last epochs"):
         assert printed[f"PDALN, the paper's recipe − CRF, the paper's recipe{ending}"] == pytest.approx(4.03)
         assert printed[f"PDALN, the paper's recipe − CRF trained on, the paper's recipe{ending}"] is None
@@ -163,6 +166,17 @@ def test_last_epochs_are_those_of_the_base_stage_where_there_are_no_rounds() -> 
     pair = "PDALN, the paper's recipe, unsupervised − CRF, the paper's recipe, unsupervised"
     gains = {row[0]: str(row[1])[:5] for row in tables["PDALN's grid: differences"].rows}
     assert (gains[pair], gains[f"{pair}, last epochs"]) == ("+0.00", "+5.00")
+
+
+def test_notes_say_what_the_asked_recipe_reads() -> None:
+    def notes(supervision: str, **recipe: object) -> str:
+        config = replace(CONFIG, supervision=(supervision,), recipe=recipe)
+        return " ".join(study("pdaln_grid").build(config, Inputs({}, Path(), Path())).notes)
+
+    assert "by the paper's recipe the test sentences" in notes("unsupervised")
+    everywhere = notes("unsupervised", pdaln_bare_text="test")
+    assert "text is the test sentences" in everywhere and "elsewhere" not in everywhere
+    assert "Elsewhere" not in notes("semi-supervised", pdaln_labels="once", pdaln_distil_tokens="entities")
 
 
 def best_label(config: PdalnGridConfig) -> str:

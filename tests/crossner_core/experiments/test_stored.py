@@ -95,6 +95,15 @@ def test_an_order_is_that_over_the_corpora_of_both_rows() -> None:
     assert f"on fewer seeds, where chance may be why:\n\n{other}" in counted("1–3")
 
 
+def test_equal_means_are_in_no_order() -> None:
+    rows = (
+        ("ours A", Measured(82.23, 1.0, 3, 73.07), Measured(81.54, 1.0, 3, 61.72), "3"),  # LANER on music, ai
+        ("ours B", Measured(82.61, 1.0, 3, 70.34), Measured(81.16, 1.0, 3, 58.03), "3"),  # BERT + CRF
+    )
+    made = side_by_side([StoredStudy("x", "", "", "", "", (Table("t", ("", "music", "ai", "n"), rows),))])
+    assert "decoded alike, 1 (0)." in made and "+0.00 here (music -0.38, ai +0.38)" in made
+
+
 def test_every_stored_table_is_printed_so_on_a_page() -> None:
     tables = [table for stored in stored_studies() for table in stored.tables]
     assert len(tables) == sum(line.startswith(("| ---", "| :--")) for line in _study_part().splitlines())
