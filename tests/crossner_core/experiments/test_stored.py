@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from crossner_core.experiments.published import printed
@@ -11,6 +13,7 @@ from crossner_core.experiments.tables import Measured, Table
 from docs.paper_tables import PAPERS as PAPER_TABLES
 from docs.paper_tables import side_by_side
 from docs.stored_studies import PAPERS, SUMMARY, all_pages, claims, read_pages
+from tests.support.paths import ROOT
 
 TEXT = all_pages()
 
@@ -19,6 +22,12 @@ def test_stored_studies_are_those_of_the_pages_of_results() -> None:
     assert stored_studies() == read_pages(TEXT), "run python -m docs.stored_studies"
     assert len(stored_studies()) == TEXT.count("<!-- begin study-") > 20
     assert {stored.id for stored in stored_studies()} <= set(study_ids())
+
+
+def test_stored_cells_name_no_folder_of_a_machine() -> None:
+    stores = sorted((ROOT / "docs" / "studies").rglob("cells.jsonl"))
+    encoders = {json.loads(line)["recipe"]["encoder"] for store in stores for line in store.open(encoding="utf-8")}
+    assert len(stores) > 1 and "minilm" in encoders and not [name for name in encoders if name.startswith("/")]
 
 
 def test_summary_has_each_claim_once() -> None:
