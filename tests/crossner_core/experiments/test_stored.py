@@ -26,7 +26,11 @@ def test_stored_studies_are_those_of_the_pages_of_results() -> None:
 
 def test_stored_cells_name_no_folder_of_a_machine() -> None:
     stores = sorted((ROOT / "docs" / "studies").rglob("cells.jsonl"))
-    encoders = {json.loads(line)["recipe"]["encoder"] for store in stores for line in store.open(encoding="utf-8")}
+    encoders = {
+        json.loads(line)["recipe"]["encoder"]
+        for store in stores
+        for line in store.read_text(encoding="utf-8").splitlines()
+    }
     assert len(stores) > 1 and "minilm" in encoders and not [name for name in encoders if name.startswith("/")]
 
 
