@@ -75,7 +75,7 @@ def grid_cells(rows: MakeRows) -> Callable[[StudyConfig], list[Cell]]:
         made = rows(config)
         check_labels(config, [row.label for row in made])
         overridden(config, made)
-        places = _places(config, _asked_for(config, made))
+        places = _places(config, asked_for(config, made))
         grid = (cell_of(config, row, corpus, seed) for seed, corpus, row in places)
         return list(dict.fromkeys(grid))
 
@@ -106,7 +106,7 @@ def grid_tables(
 
     def build(config: StudyConfig, inputs: Inputs) -> Made:
         every = rows(config)
-        made = _asked_for(config, every)
+        made = asked_for(config, every)
         scores = scores_of(config, inputs, made)
         once = list({row.label: row for row in made}.values())  # a point may begin several curves
         table = f1_table(title, config, once, scores)
@@ -152,7 +152,7 @@ def grid_study(
     return register(replace(study, in_part=True))
 
 
-def _asked_for(config: StudyConfig, rows: Sequence[Row]) -> list[Row]:
+def asked_for(config: StudyConfig, rows: Sequence[Row]) -> list[Row]:
     """Return the rows that a config asks for; without a choice all."""
     return [row for row in rows if not config.only or row.label in config.only]
 

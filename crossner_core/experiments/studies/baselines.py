@@ -10,7 +10,7 @@ from typing import Any
 
 from crossner_core.encoders.names import FLAIR, WORDS
 from crossner_core.experiments.published import DOMAINS, LIU, dapt_system, printed, published_f1
-from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
+from crossner_core.experiments.studies._grid import Row, asked_for, each_encoder, grid_study, joined
 from crossner_core.experiments.study import StudyConfig
 from crossner_core.experiments.tables import Table
 from crossner_core.options.base import option
@@ -88,15 +88,23 @@ def _changes(config: BaselinesConfig, body: str, usual: Mapping[str, Any]) -> di
 
 
 def _notes(config: BaselinesConfig) -> list[str]:
-    notes = [
-        "Word vectors of CrossNER's released code have 300 dimensions, its characters are n-gram vectors of a release; "
-        "its rate is constant, without weight decay, and nothing is dropped before the head. In politics the "
-        "BiLSTM-CRF's dropout is 0.3; here it is 0.5 everywhere. Coach's rate is 1e-4 there and 1e-3 here, as music's "
-        "dev set chose: in ten epochs 1e-4 is too slow. All learn for ten epochs, on encoders too.",
-        "The language models of Jia et al. 2019 read the domain's raw text there (music: 195 million tokens), here the "
-        "labelled sentences alone.",
-    ]
-    if _of_file(config):
+    """Return what sets the rows that are shown apart from the papers'."""
+    shown = asked_for(config, rows(config))
+    of_words = [row for row in shown if row.encoder.startswith(WORDS)]
+    notes = ["All learn for ten epochs, on encoders too."]
+    if of_words:
+        notes.append(
+            "Word vectors of CrossNER's released code have 300 dimensions, its characters are n-gram vectors of a "
+            "release; its rate is constant, without weight decay, and nothing is dropped before the head. In politics "
+            "the BiLSTM-CRF's dropout is 0.3; here it is 0.5 everywhere. Coach's rate is 1e-4 there and 1e-3 here, as "
+            "music's dev set chose: in ten epochs 1e-4 is too slow."
+        )
+    if any(row.label.startswith(JIA) for row in shown):
+        notes.append(
+            "The language models of Jia et al. 2019 read the domain's raw text there (music: 195 million tokens), here "
+            "the labelled sentences alone."
+        )
+    if _of_file(config) and any(row.label.startswith((BILSTM, COACH)) for row in of_words):
         notes.append(
             "The released code of BiLSTM-CRF and Coach looks words up as they are written, among vectors of lower-case "
             "words, so that names have none of these. So does the row 'case as in the file'; the others also look in "

@@ -8,6 +8,7 @@ import pytest
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.running import run_study
+from crossner_core.experiments.studies import baselines
 from crossner_core.experiments.studies.baselines import BaselinesConfig, rows
 from crossner_core.experiments.study import study
 from crossner_core.experiments.tables import Measured
@@ -47,6 +48,21 @@ def test_baselines_are_trained_as_in_the_papers() -> None:
     assert {(cell.recipe.dropout, cell.recipe.source_epochs) for cell in CHOSEN.cells(changed)} == {(0.3, 4)}
     with pytest.raises(InvalidConfig, match="recipe sets setting"):
         CHOSEN.cells(CHOSEN.config(corpora=("music",), recipe={"setting": "direct"}))
+
+
+@pytest.mark.parametrize(
+    ("only", "told"),
+    [
+        ((), ("All learn", "Word vectors", "The language models", "The released code")),
+        (("BARTNER, encoder",), ("All learn",)),
+        (("Multi-cell LSTM, word",), ("All learn", "Word vectors")),
+        (("Jia et al. 2019, word+char",), ("All learn", "Word vectors", "The language models")),
+        (("Coach, word",), ("All learn", "Word vectors", "The released code")),
+    ],
+)
+def test_notes_are_of_the_rows_that_are_shown(only: tuple[str, ...], told: tuple[str, ...]) -> None:
+    notes = baselines._notes(BaselinesConfig(corpora=("music",), only=only))
+    assert len(notes) == len(told) and all(map(str.startswith, notes, told))
 
 
 def test_a_grid_trains_and_shows_only_the_rows_that_are_asked_for(tmp_path: Path) -> None:
