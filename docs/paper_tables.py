@@ -23,15 +23,14 @@ ONE_RATE, _PAPER = "one-rate", "paper"
 """Sections of studies whose rows were trained as in the papers, and stand for those of the same name."""
 _VARIED = ("char-lstm", "lm-weight")
 """Sections that vary one thing in some rows of another section, which stands for them: its rows are alike."""
-_NOT_RUN = "nothing but time: it has not been run yet"
-_HERE = frozenset(("music", "ai", "politics", "restaurant", "wikigold", *NER_BERT_OTHERS))
-"""The corpora that could be measured on."""
+_NOT_RUN = "not run yet"
+_HERE = ("music", "ai", "politics", "restaurant", "wikigold", *NER_BERT_OTHERS)
+"""The corpora that could be measured on, in the order in which they are named."""
 _NEEDS = (
-    ("DAPT", "text of the domain in millions of words, and a GPU"),
+    ("DAPT", "CrossNER's Wikipedia text of each domain (music: 195 million tokens), not at hand"),
     ("NER-BERT (4 types)", _NOT_RUN),
-    ("NER-BERT", "the paper's corpus of mentions (315 types, 16 million sentences), and a GPU"),
-    ("FLAIR", "character models, which a GPU trains in hours, and the study `baselines` with them"),
-    ("BARTNER", "weights of BART, which are not at hand; with a new decoder it is another system"),
+    ("NER-BERT", "the paper's corpus of mentions (315 types, 16 million sentences), not at hand"),
+    ("BARTNER", "weights of BART, not at hand; with a new decoder it is another system"),
 )
 """What a row takes, where its system holds these words."""
 _JIA = (
@@ -49,11 +48,11 @@ _WHY: Mapping[tuple[tuple[str, str], tuple[str, str], str], str] = {
         "tagger): here the label context helps, and the label background does not; we do not know why"
     ),
     (("BERT-base", _STAGED), ("LANER", "direct"), "music"): (
-        "without the best path under IOB2 the source is worth 1.59 to the tagger here, LANER without a source 3.91 "
+        "by argmax the source adds 1.59 to the tagger here, and LANER adds 3.91 without any source "
         "([differences](differences.md), [laner](laner.md))"
     ),
     (("Jia et al. 2019", "joint"), ("BERT-base", "direct"), "music"): (
-        "it is so on ai alone; the paper's BERT-base is not held to IOB2, and without it ours has 52.25 "
+        "the order differs on ai alone; the paper's BERT-base is not held to IOB2, and by argmax ours has 52.25 "
         f"(*LANER, tables 2 to 4*); {_JIA}"
     ),
     (("PDALN (mean)", "semi-supervised"), ("PDALN w/ MT", "semi-supervised"), "wikigold"): (
@@ -91,7 +90,7 @@ _DECODED_ALIKE = f"on {CLAIM_SEEDS} seeds or more and decoded alike"
 _DECODED_OTHERWISE = f"on {CLAIM_SEEDS} seeds or more, one held to IOB2 and the other not"
 _FEW_SEEDS = "on fewer seeds"
 _TRAINED_OTHERWISE = "not to be compared, since"
-_BEST_RUN = "PDALN"
+_BEST_RUN = "PDALN (best run)"
 """A published row that is the best of another's runs on test, and in no order."""
 _COLUMNS = ("system", "setting", "published", "ours", "decoding", "over", "seeds", "measured in, or what it takes")
 _FREE = '"constrained": false'
@@ -116,14 +115,16 @@ class _Row:
 
     def values(self) -> tuple[Value, ...]:
         """Return the row's cells: means over the corpora that ours was measured on, without ours over all."""
-        over = self.ours or [corpus for corpus in self.published if corpus in _HERE] or self.published
+        measured = self.ours or self.published
+        over = [corpus for corpus in _HERE if corpus in measured] or list(self.published)
         ours = Measured(self.ours_over(over)) if self.ours else None
         named = ", ".join(over)
         where = self.where
         if self.study is not None:
             where = f"{self.study.id} {self.study.section}".strip() + f": {where}"
         known = Measured(self.published_over(over))
-        return (self.system, self.setting, known, ours, self.decoding(), named, self.seeds, where)
+        seeds = "–" if self.system == _BEST_RUN else self.seeds
+        return (self.system, self.setting, known, ours, self.decoding(), named, seeds, where)
 
     def decoding(self) -> str | None:
         """Return how ours finds a sentence's tags."""
@@ -168,11 +169,11 @@ class _Row:
 
 def side_by_side(studies: Sequence[StoredStudy]) -> str:
     """Return the papers' main tables as Markdown, ours beside each row, and how often ours has the published order."""
-    parts = []
+    parts, listed = list[str](), dict[str, str]()
     for heading, source, alike, apart in PAPERS:
         rows = [row for table in printed(source) for row in _rows(table, studies, alike)]
         table = Table(heading, _COLUMNS, tuple(best.values() for best, *_ in rows))
-        parts += [f"## {heading}", table.to_markdown(), _orders(rows, alike, apart)]
+        parts += [f"## {heading}", table.to_markdown(), _orders(rows, alike, apart, heading, listed)]
     return "\n\n".join(parts)
 
 
@@ -229,15 +230,17 @@ def _measured(system: str, setting: str, published: dict[str, float], studies: S
                     yield _Row(system, setting, published, known, seeds, study, str(row[0]))
 
 
-def _orders(rows: Sequence[Sequence[_Row]], alike: str, apart: str) -> str:
+def _orders(rows: Sequence[Sequence[_Row]], alike: str, apart: str, heading: str, listed: dict[str, str]) -> str:
     """Say how many pairs of rows stand in the published order here, over the corpora of both, and which do not.
 
-    `apart` says in what the rows of the study `alike` differ from all others, so that no order is expected.
+    `apart` says in what the rows of the study `alike` differ from all others, so that no order is expected. A pair is
+    listed once: `listed` has the heading of each one so far, and gets this `heading` for those of these rows.
     """
     otherwise = f"{_TRAINED_OTHERWISE} {apart}"
     kinds = (_DECODED_ALIKE, _DECODED_OTHERWISE, _FEW_SEEDS, otherwise)
     counts = {kind: [0, 0] for kind in kinds}  # pairs, and those in the published order
     enough, few = dict[str, list[str]](), dict[str, list[str]]()  # pairs in another order, by why
+    again = []
     means = [row for row in rows if row[0].system != _BEST_RUN]
     for a, b in filter(None, (_pair(*both) for both in combinations(means, 2))):
         over = [corpus for corpus in a.ours if corpus in b.ours]
@@ -256,6 +259,10 @@ def _orders(rows: Sequence[Sequence[_Row]], alike: str, apart: str) -> str:
             names = " − ".join(f"{row.system}, {row.setting}" for row in (better, worse))
             each = ", ".join(f"{corpus} {gain:+.2f}" for corpus, gain in by_corpus.items())
             gain = f"{names}: {here:+.2f} here ({each if len(over) > 1 else over[0]}), {there:+.2f} there"
+            if gain in listed:
+                again.append(f"{names} (*{listed[gain]}*)")
+                continue
+            listed[gain] = heading
             (few if kind == _FEW_SEEDS else enough).setdefault(_why(better, worse, over), []).append(gain)
     counted = "; ".join(f"{kind}, {pairs} ({kept})" for kind, (pairs, kept) in counts.items() if pairs)
     if not counted:
@@ -266,8 +273,10 @@ def _orders(rows: Sequence[Sequence[_Row]], alike: str, apart: str) -> str:
         (few, f"{_FEW_SEEDS}, where chance may be why"),
     ):
         if others:
-            listed = "\n".join(f"- {'; '.join(gains)}; {why}." for why, gains in others.items())
-            parts.append(f"Not in it, {seeds}:\n\n{listed}")
+            lines = "\n".join(f"- {'; '.join(gains)}; {why}." for why, gains in others.items())
+            parts.append(f"Pairs in another order, {seeds}:\n\n{lines}")
+    if again:
+        parts.append(f"In another order, too, and listed above: {'; '.join(again)}.")
     return "\n\n".join(parts)
 
 

@@ -12,6 +12,12 @@ from typing import Any
 from crossner_core.errors import InvalidConfig
 
 NOT_TESTED = "not tested"
+VERDICTS = ("difference", "95 % interval", "above 0", "above the published")
+"""The columns that `judged` fills."""
+HOW_JUDGED = (
+    "A verdict is yes where the whole interval is above 0 or the published difference, no where it is below, else "
+    "undecided."
+)
 _LATEX = {
     "\\": r"\textbackslash{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -149,6 +155,12 @@ def verdict(gain: Measured, least: float = 0.0) -> str:
         return NOT_TESTED if gain.mean is None else "one seed"
     low, high = interval
     return "yes" if low > least else "no" if high < least else "undecided"
+
+
+def judged(gain: Measured) -> tuple[Measured, str, str, str]:
+    """Return the mean of paired differences, its interval, and the verdicts against 0 and the published mean."""
+    against = "–" if gain.published is None else verdict(gain, gain.published)
+    return gain, interval_words(gain), verdict(gain), against
 
 
 def latex(text: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crossner_core.experiments.published import PDALN_CORPORA, PDALN_RATIOS, PRINTED_RATIOS
+from crossner_core.experiments.published import PDALN_CORPORA, PDALN_RATIOS, PRINTED_RATIOS, at_sentences
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
-from crossner_core.experiments.studies.pdaln_ablation import PdalnConfig, as_in_the_paper
+from crossner_core.experiments.studies.pdaln_ablation import PdalnConfig
 from crossner_core.options.base import option
 
 
@@ -21,7 +21,7 @@ class AugmentationConfig(PdalnConfig):
 
 def rows(config: AugmentationConfig) -> list[Row]:
     """Return the curve of PDALN along the ratio with each encoder, each point against the first."""
-    first, comparable = f"1:{config.ratios[0]}", as_in_the_paper(config)
+    first = f"1:{config.ratios[0]}"
     return [
         Row(
             joined(f"1:{ratio}", label),
@@ -33,7 +33,10 @@ def rows(config: AugmentationConfig) -> list[Row]:
             encoder,
             config.target_sentences,
             config.order,
-            published={corpus: known[ratio] for corpus, known in PDALN_RATIOS.items() if comparable and ratio in known},
+            published=at_sentences(
+                {corpus: known[ratio] for corpus, known in PDALN_RATIOS.items() if ratio in known},
+                config.target_sentences,
+            ),
             against=(joined(first, label),) if ratio != config.ratios[0] else (),
             line=joined("PDALN", label),
             x=ratio,

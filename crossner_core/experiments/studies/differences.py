@@ -9,7 +9,7 @@ from typing import Any
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.cells import Cell, CellResult
-from crossner_core.experiments.published import DOMAINS, PDALN_SENTENCES, has_read_domains, published_f1
+from crossner_core.experiments.published import DOMAINS, PDALN_SENTENCES, at_sentences, has_read_domains, published_f1
 from crossner_core.experiments.studies._grid import (
     ONE_SOURCE,
     Row,
@@ -22,7 +22,7 @@ from crossner_core.experiments.studies._grid import (
 from crossner_core.experiments.studies.pdaln_ablation import FIVE_SEEDS, NO_TERMS
 from crossner_core.experiments.studies.recipes import AS_IT_IS, changes_of
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
-from crossner_core.experiments.tables import NOT_TESTED, Table, Value, interval_words, summary, verdict
+from crossner_core.experiments.tables import HOW_JUDGED, NOT_TESTED, VERDICTS, Table, Value, judged, summary
 from crossner_core.models.registry import decoding
 from crossner_core.options.base import option
 from crossner_core.training.recipe import Recipe
@@ -313,9 +313,9 @@ def build(config: DifferencesConfig, inputs: Inputs) -> Made:
     note = (
         "Differences of test F1 on the same encoder, averaged over the corpora seed by seed: mean ± sample deviation "
         "over the seeds, and the 95 % interval of the mean (Student's t). In square brackets the published difference, "
-        "of BERT-base and of means over the same corpora. Reached: yes or no where the interval lies above or below "
-        "it, else undecided. Decoding: the best path held to IOB2, of LANER the likeliest tag that may follow, from "
-        "left to right; or, as in the papers, each token's likeliest tag (argmax), of a CRF its best path."
+        f"of BERT-base and of means over the same corpora. {HOW_JUDGED} Decoding: the best path held to IOB2, of LANER "
+        "the likeliest tag that may follow, from left to right; or, as in the papers, each token's likeliest tag "
+        "(argmax), of a CRF its best path."
     )
     asked = claims(config)
     is_released = [claim.id == "transfer-released" for claim in asked]
@@ -336,7 +336,7 @@ def build(config: DifferencesConfig, inputs: Inputs) -> Made:
     if config.candidates:
         notes += tuple(_tuned(config, claim, inputs) for claim in asked)
     notes += ran_apart((claim.label, *pair) for claim in asked for pair in _pairs(config, claim, inputs).values())
-    columns = ("", "decoding", "difference", "95 % interval", "reached", "by corpus", "n", "source")
+    columns = ("", "decoding", *VERDICTS, "by corpus", "n", "source")
     return Made((Table(TITLE, columns, tuple(lines), note),), None, notes)
 
 
@@ -348,10 +348,11 @@ def _overridden(config: DifferencesConfig) -> tuple[str, ...]:
 
 def _tuned(config: DifferencesConfig, claim: Claim, inputs: Inputs) -> str:
     """Say which recipe either side of a claim has taken."""
-    names = [chosen_on_dev(config, claim, side, inputs) for side in sides(config, claim)]
+    names = (chosen_on_dev(config, claim, side, inputs) for side in sides(config, claim))
+    first, second = ("no change" if name == AS_IT_IS else name for name in names)
     seeds = dict.fromkeys(str(seed) for _, seed in choice_places(config, claim))
-    with_seeds = f"best on dev (seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)})"
-    return f"{claim.label}: {with_seeds} were {names[0]} (the side that is claimed to be better) and {names[1]}."
+    with_seeds = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}"
+    return f"{claim.label}: dev ({with_seeds}) chose {first} for the first, {second} for the second."
 
 
 def _chosen(usual: Recipe) -> str:
@@ -368,13 +369,13 @@ def _line(config: DifferencesConfig, claim: Claim, inputs: Inputs) -> tuple[Valu
     for (corpus, seed), (ours, theirs) in _pairs(config, claim, inputs).items():
         if ours is not None and theirs is not None:
             gains[corpus][seed] = ours.f1 - theirs.f1
-    known = _published(config, claim)
-    whole = summary(list(average(gains).values()), published=known, signed=True)
-    reached = "–" if known is None else verdict(whole, known) if _is_tested(config, claim) else NOT_TESTED
+    whole = summary(list(average(gains).values()), published=_published(config, claim), signed=True)
+    *_, interval, above, against = judged(whole)
+    if not _is_tested(config, claim):
+        against = NOT_TESTED
     each = [f"{corpus} {summary(list(values.values()), signed=True)}" for corpus, values in gains.items()]
-    return (
-        claim.label, claim.decoding, whole, interval_words(whole), reached, "; ".join(each), whole.n, claim.reference
-    )  # fmt: skip
+    by_corpus = "; ".join(each)
+    return claim.label, claim.decoding, whole, interval, above, against, by_corpus, whole.n, claim.reference
 
 
 def _pairs(
@@ -394,9 +395,11 @@ def _pairs(
 def _published(config: DifferencesConfig, claim: Claim) -> float | None:
     """Return the published difference over the same corpora; None if one is not in the paper, or its set-up is not."""
     corpora = config.scarce_corpora if claim.scarce else config.corpora
-    if claim.published is None or (claim.scarce and config.target_sentences != PDALN_SENTENCES):
+    if claim.published is None:
         return None
     ours, theirs = (published_f1(*system) for system in claim.published)
+    if claim.scarce:
+        ours, theirs = (at_sentences(figures, config.target_sentences) for figures in (ours, theirs))
     if any(corpus not in ours or corpus not in theirs for corpus in corpora):
         return None
     return fmean(ours[corpus] - theirs[corpus] for corpus in corpora)

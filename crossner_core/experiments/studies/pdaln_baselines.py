@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 from crossner_core.encoders.names import WORDS
-from crossner_core.experiments.published import PDALN_CORPORA, ZHANG, printed, published_f1
+from crossner_core.experiments.published import PDALN_CORPORA, ZHANG, at_sentences, printed, published_f1
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
 from crossner_core.experiments.studies.baselines import JIA, WORD_RATES
-from crossner_core.experiments.studies.pdaln_ablation import PdalnConfig, as_in_the_paper
+from crossner_core.experiments.studies.pdaln_ablation import PdalnConfig
 
 # Released sizes and dropout; new layers need more epochs than an encoder alone.
 _NEW: dict[str, Any] = {"dropout": 0.5, "source_epochs": 10}
@@ -39,7 +39,6 @@ _ROWS: tuple[tuple[str, str, str, dict[str, Any], str, str, str], ...] = (
 
 def rows(config: PdalnConfig) -> list[Row]:
     """Return the rows of each encoder; on word vectors with the paper's figures, if target sentences are as many."""
-    comparable = as_in_the_paper(config)
     return [
         Row(
             joined(label, encoder_label),
@@ -47,7 +46,9 @@ def rows(config: PdalnConfig) -> list[Row]:
             encoder=encoder,
             size=None if supervision == _BARE else config.target_sentences,
             order=config.order,
-            published=published_f1(system, supervision) if comparable and _reads_words(config, encoder) else {},
+            published=at_sentences(published_f1(system, supervision), config.target_sentences)
+            if _reads_words(config, encoder)
+            else {},
             against=(joined(other, encoder_label),) if other else (),
         )
         for encoder_label, encoder in each_encoder(config)

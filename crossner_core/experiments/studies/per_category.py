@@ -10,7 +10,7 @@ from itertools import product
 from crossner_core.evaluation.scores import Score
 from crossner_core.experiments.corpora import DRAWS
 from crossner_core.experiments.plots import bars
-from crossner_core.experiments.published import PDALN_SENTENCES, PRINTED_TYPES, dapt_system, published_types
+from crossner_core.experiments.published import PRINTED_TYPES, dapt_system, pdaln_sentences, published_types
 from crossner_core.experiments.studies._grid import (
     Row,
     decodings,
@@ -167,7 +167,7 @@ def _only(row: Row, config: StudyConfig) -> list[Row]:
 def _published(row: Row, corpus: str, config: PerCategoryConfig) -> dict[str, float]:
     """Return published F1: CrossNER's for a tagger on all sentences, PDALN's for a CRF on 100."""
     if row.changes["setting"] == "pdaln":
-        fits = row.changes["architecture"] == "crf" and config.size == PDALN_SENTENCES
+        fits = row.changes["architecture"] == "crf" and config.size == pdaln_sentences(corpus)
         return published_types("PDALN", "pdaln", corpus) if fits else {}
     label = next((name for name, path in config.labelled_encoders.items() if path == row.encoder), "")
     fits = row.changes["architecture"] == "tagger" and not config.size
