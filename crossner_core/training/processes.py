@@ -64,24 +64,26 @@ class Processes:
         return everything
 
     def all_reduce(self, parameters: Iterable[torch.nn.Parameter], loss: float) -> float:
-        """Replace each gradient by its sum over all ranks, and return the summed loss."""
+        """Replace each gradient by its sum over all ranks, and return the summed loss.
+
+        What no rank has a gradient of has none afterwards, as in a single process: the optimizer passes it over.
+        """
         if self.size == 1:
             return loss
         import torch
         from torch import distributed
 
         learning = [parameter for parameter in parameters if parameter.requires_grad]
-        for parameter in learning:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        flat = torch.cat([p.grad.flatten() for p in learning if p.grad is not None])
-        whole = torch.cat([flat, flat.new_tensor([loss])])
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
+        has = [parameter.grad is not None for parameter in learning]
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        whole = torch.cat([flat, flat.new_tensor([*has, loss])])
         distributed.all_reduce(whole)
-        start = 0
-        for parameter in learning:
-            parameter.grad = whole[start : start + parameter.numel()].view_as(parameter)
-            start += parameter.numel()
-        return float(whole[-1])
+        *ranks, total = whole[len(flat) :].tolist()
+        parts = whole[: len(flat)].split([parameter.numel() for parameter in learning])
+        for parameter, part, with_it in zip(learning, parts, ranks, strict=True):
+            parameter.grad = part.view_as(parameter) if with_it else None
+        return float(total)
 
     def _broadcast(self, numbers: Sequence[int]) -> list[int]:
         import torch

@@ -20,7 +20,7 @@ from crossner_core.tags import tags_from_spans
 from crossner_core.training.batches import mixed_batches, shuffled_batches, tag_indices
 from crossner_core.training.engine import Evaluation, Plan, Progress, Task, TaskRun, Work
 from crossner_core.training.events import EpochRecord
-from crossner_core.training.machine import RunRandom, pick_device, use_bf16
+from crossner_core.training.machine import RunRandom, fix_workspace, pick_device, use_bf16
 from crossner_core.training.predictor import Predictor, build_model
 from crossner_core.training.recipe import Recipe, source_recipe
 from crossner_core.training.stage import Objective, Stage
@@ -230,6 +230,8 @@ def begin_stage(
     `parents` maps a new type to the type whose rows it starts from; `meta` goes into the tagger; `described` are the
     texts of the types, for a model that reads what they mean.
     """
+    if recipe.deterministic:
+        fix_workspace()
     random = RunRandom(stage.seed, pick_device(recipe.device))
     with random.active():
         model = build_model(source_recipe(recipe) if stage.cached else recipe, encoder, stage.types).to(random.device)

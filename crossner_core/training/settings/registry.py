@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from crossner_core.encoders.names import TRANSFORMER, kind_named
 from crossner_core.errors import InvalidConfig
 from crossner_core.registry import Registry
 from crossner_core.training.stage import Stage
@@ -18,9 +19,9 @@ class Setting:
     """A transfer setting by its id; its title is a short name, a colon, and what it does.
 
     `unlabelled`: it also uses unlabelled target sentences; `source`: it reads a source corpus; `together`: it trains
-    one stage on source and target, with the source's rates, batches and epochs. `architectures` are those that it can
-    train, all if empty. `refuse` raises InvalidConfig for a Recipe that it cannot train for another reason. `order` is
-    its position among all settings, in forms and messages.
+    one stage on source and target, with the source's rates, batches and epochs; `subwords`: it needs an encoder that
+    reads them. `architectures` are those that it can train, all if empty. `refuse` raises InvalidConfig for a Recipe
+    that it cannot train for another reason. `order` is its position among all settings, in forms and messages.
     """
 
     id: str
@@ -30,6 +31,7 @@ class Setting:
     unlabelled: bool = False
     source: bool = True
     together: bool = False
+    subwords: bool = False
     architectures: tuple[str, ...] = ()
     refuse: Callable[[Any], None] | None = None
 
@@ -44,6 +46,14 @@ class Setting:
                 f"architecture is {recipe.architecture!r}, which the setting {self.id!r} cannot train; choose "
                 f"{' or '.join(self.architectures)}."
             )
+        if kind_named(recipe.encoder) != TRANSFORMER:  # what a library's name stands for only the encoder itself tells
+            if self.subwords:
+                raise InvalidConfig(
+                    f"encoder is {recipe.encoder!r}, which reads no subwords, and the setting {self.id!r} needs them; "
+                    "choose a BERT-like encoder."
+                )
+            if recipe.recompute:
+                raise InvalidConfig(f"recompute is on, but encoder {recipe.encoder!r} cannot do it. Switch it off.")
         if self.refuse is not None:
             self.refuse(recipe)
 
@@ -74,6 +84,7 @@ def register_setting(
     unlabelled: bool = False,
     source: bool = True,
     together: bool = False,
+    subwords: bool = False,
     architectures: tuple[str, ...] = (),
     refuse: Callable[[Any], None] | None = None,
 ) -> Callable[[Planner], Planner]:
@@ -83,7 +94,8 @@ def register_setting(
     """
 
     def keep(plan: Planner) -> Planner:
-        SETTINGS.add(id, Setting(id, title, plan, order, unlabelled, source, together, architectures, refuse))
+        asked = (unlabelled, source, together, subwords, architectures, refuse)
+        SETTINGS.add(id, Setting(id, title, plan, order, *asked))
         return plan
 
     return keep

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 
 from crossner_core.models import _label_predictor, _recurrent
 from crossner_core.models.registry import architecture_ids
@@ -20,6 +20,8 @@ from crossner_core.training.events import RunResult
 from crossner_core.training.loop import train
 from crossner_core.training.machine import RunRandom, deterministic
 from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.registry import setting
+from crossner_core.training.tagging import begin_stage
 from tests.crossner_core.devices.claimed_device import TwoDevices, claimed_gpu
 from tests.crossner_core.devices.runs import recipe_of, run, small_data
 from tests.support.training_builders import tiny_encoder, tiny_recipe
@@ -92,6 +94,27 @@ def test_deterministic_steps_and_measures_are_those_of_the_recipe_alone(
     assert seen[True] == {True} and True in seen[False] and os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
     assert not torch.are_deterministic_algorithms_enabled()
     assert tiny_recipe(deterministic=True).hash != tiny_recipe().hash
+
+
+def test_a_stage_begun_by_any_process_fixes_cublas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others of a run in several processes never see the run's first lines, but begin each stage."""
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")  # put back at the end
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
+    for wanted in (False, True):
+        recipe = tiny_recipe(deterministic=wanted)
+        (stage,) = setting("direct").plan(recipe, small_data())
+        begin_stage(recipe, stage, tiny_encoder())
+        assert ("CUBLAS_WORKSPACE_CONFIG" in os.environ) == wanted
+
+
+def test_what_no_process_has_a_gradient_of_the_optimizer_passes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = torch.tensor([5.0, 5.0, 7.0, 7.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.25])  # gradients, who has one, loss
+    monkeypatch.setattr(distributed, "all_reduce", lambda whole: whole.add_(elsewhere))
+    both, other, neither = (torch.nn.Parameter(torch.ones(2)) for _ in range(3))
+    both.grad = torch.tensor([1.0, 2.0])
+    assert processes.Processes(0, 2).all_reduce([both, other, neither], 0.5) == 0.75
+    assert neither.grad is None and other.grad is not None
+    assert (both.grad.tolist(), other.grad.tolist()) == ([6.0, 7.0], [7.0, 7.0])
 
 
 def test_deterministic_block_refuses_what_adds_in_any_order() -> None:

@@ -30,6 +30,7 @@ from tests.support.training_builders import TYPES, own_sentences, tiny_encoder, 
 def test_benchmark_measures_nothing_where_there_is_no_gpu(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(sys, "argv", ["gpu", "--data", str(tmp_path), "--report", str(tmp_path)])
     assert command.main() == 2
     assert "nothing is measured" in capsys.readouterr().out and not list(tmp_path.iterdir())
@@ -98,6 +99,7 @@ def test_a_resumed_run_that_differs_misses_the_bar(
 @pytest.mark.slow
 def test_pairs_are_measured_in_processes_of_their_own(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a card each run on one fails, by name; the line comes all the same."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # The pool's processes hide a card by it.
     words = correct.on_words()
     monkeypatch.setattr(correct, "pairs", lambda: words[:1])
     monkeypatch.setattr(correct, "on_words", list)

@@ -74,9 +74,8 @@ def test_rows_are_found_by_the_figures_they_stand_for_and_orders_are_counted() -
     other = (
         "- LANER, pretrain_finetune − BERT + CRF, pretrain_finetune: -0.50 here (music +0.00, ai -1.00), +3.21 there;"
     )
-    assert f"alike, 1 (0).\n\nPairs in another order, on 3 seeds or more:\n\n{other} we do" in side_by_side(
-        [measured(60.0)]
-    )
+    otherwise = "1 (0).\n\nPairs in another order, on"
+    assert f"alike, {otherwise} 3 seeds or more:\n\n{other} we do" in side_by_side([measured(60.0)])
     assert "ours C" not in made
     few = side_by_side([measured(60.0, n=1)])
     assert f"{counted}on fewer seeds, {otherwise} fewer seeds, where chance may be why:\n\n{other}" in few

@@ -185,6 +185,11 @@ def test_adaptation_requests_out_of_range_are_refused(store: Store, tmp_path: Pa
     with pytest.raises(InvalidConfig, match=r"lstm_layers is 2.* Set it to 1"):
         two = recipe_here(tmp_path, setting="cross_domain_lm", architecture="bilstm_crf", lstm_layers=2)
         start(store, actor, dataset_id=data.id, recipe=two)
+    with pytest.raises(InvalidConfig, match=r"'words', which reads no subwords, .* 'pdaln' needs them"):
+        start(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path, setting="pdaln", encoder="words"))
+    with pytest.raises(InvalidConfig, match="recompute is on, but encoder 'words:chars=cnn' cannot do it"):
+        words = recipe_here(tmp_path, encoder="words:chars=cnn", recompute=True)
+        start(store, actor, dataset_id=data.id, recipe=words)
     with pytest.raises(InvalidConfig, match="the setting 'joint' needs other data"):
         adaptation.start_few_shot(store, actor, dataset_id=data.id, recipe=itself)
     with pytest.raises(InvalidConfig, match="sizes"):

@@ -31,7 +31,13 @@ if TYPE_CHECKING:
 _SEEDS_APART = 100_003
 
 
-@register_setting("pdaln", "PDALN: adapt with a few target labels and unlabelled target text", order=3, unlabelled=True)
+@register_setting(
+    "pdaln",
+    "PDALN: adapt with a few target labels and unlabelled target text",
+    order=3,
+    unlabelled=True,
+    subwords=True,
+)
 def pdaln(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan the base stage on source and labelled target (eq. 9), then rounds on adaptive data (eq. 10 and 11).
 
@@ -58,7 +64,11 @@ def pdaln(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
 
 
 @register_setting(
-    "pdaln_unsupervised", "PDALN without target labels: adapt with unlabelled target text", order=4, unlabelled=True
+    "pdaln_unsupervised",
+    "PDALN without target labels: adapt with unlabelled target text",
+    order=4,
+    unlabelled=True,
+    subwords=True,
 )
 def pdaln_unsupervised(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan the base stage on source and unlabelled target sentences (eq. 8); only dev uses target labels.
