@@ -59,7 +59,8 @@ _RELEASED: dict[str, Any] = {
 _AS_RELEASED = (
     f"As released: batches of {_RELEASED['batch_size']}, the source stage in a head of the target's types, a constant "
     f"rate of {_RELEASED['learning_rate']:g} without warm-up, decay, clipping or passes of the head alone, dev scored "
-    f"after each pass until {_RELEASED['patience']} bring no better score, each token's likeliest tag."
+    f"after each pass until {_RELEASED['patience']} bring no better score, each token's likeliest tag. Not as released: "
+    "of the source stage's two passes the better by its dev is kept, there the last."
 )
 # Of the ways to keep a model from relying too much on preceding labels, this was the best on music's dev.
 _LANER: dict[str, Any] = {**_TUNED, "architecture": "label_aware", "label_embedding_dropout": 0.3}
