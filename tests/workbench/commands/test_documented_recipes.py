@@ -1,0 +1,110 @@
+"""The flags that docs/models.md gives for the papers' systems are those of the studies, and none is without effect."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import replace
+
+import pytest
+import typer
+
+from crossner_core.experiments.studies._grid import Row, cell_of
+from crossner_core.experiments.studies.baselines import rows as baselines
+from crossner_core.experiments.studies.pdaln_baselines import rows as pdaln_baselines
+from crossner_core.experiments.studies.pdaln_grid import SUPERVISIONS, groups
+from crossner_core.experiments.study import StudyConfig, study
+from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.registry import setting
+from tests.support.paths import ROOT
+from workbench.commands.recipe_options import takes_recipe
+
+TEXT = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+TABLES = TEXT.partition("**The papers' baselines**")[2].partition("`bartner` has")[0]
+USUAL = (
+    TABLES.partition("workbench run -d NAME")[2].partition("```")[0].replace("\\\n", "").replace("--source NAME", "")
+)
+WORDS, TRANSFORMERS = (
+    dict(re.findall(r"^\| ([^|]+) \| `(--[^`]+)`", part, re.MULTILINE)) for part in TABLES.split("| on a transformer |")
+)
+ROWS = {
+    "Coach": "Coach, word+char",
+    "Jia et al. 2019": "Jia et al. 2019, word+char",
+    "FLAIR": "FLAIR, word+char",
+    "multi-cell LSTM": "Multi-cell LSTM, word",
+    "La-DTL": "La-DTL, BiLSTM",
+    "DATNet-F": "DATNet-F, BiLSTM",
+    "DATNet-P": "DATNet-P, BiLSTM",
+}
+"""By the document's name of a system on words, the row of a study."""
+BASELINES = study("baselines").config(flair="NAME"), baselines
+OF_PDALN = study("pdaln_baselines").config(recipe={"encoder": "words:glove,chars=cnn"}), pdaln_baselines
+
+
+def made(flags: str, capsys: pytest.CaptureFixture[str]) -> Recipe:
+    """Return the recipe that a command makes of flags; fail if one has no effect, or the recipe cannot be trained."""
+    recipes: list[Recipe] = []
+    app = typer.Typer()
+
+    @app.command()
+    @takes_recipe
+    def command(recipe: Recipe) -> None:
+        recipes.append(recipe)
+
+    app(shlex.split(flags), standalone_mode=False)
+    assert not capsys.readouterr().err
+    (recipe,) = recipes
+    setting(recipe.setting).check(recipe)
+    return recipe
+
+
+def trained(config: StudyConfig, row: Row) -> Recipe:
+    return replace(cell_of(config, row, "music", 0).recipe, seed=Recipe().seed)
+
+
+def studied(label: str) -> Recipe:
+    (recipe,) = (
+        trained(config, row) for config, rows in (BASELINES, OF_PDALN) for row in rows(config) if row.label == label
+    )
+    return recipe
+
+
+@pytest.mark.parametrize("system", ROWS)
+def test_baselines_on_words_are_documented_as_the_studies_train_them(
+    system: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert made(f"{USUAL} {WORDS[system]}", capsys) == studied(ROWS[system])
+
+
+def test_every_documented_baseline_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    assert set(WORDS) == set(ROWS) and len(TRANSFORMERS) == 3
+    assert made(USUAL, capsys) == studied("BiLSTM-CRF, word+char")
+
+
+@pytest.mark.parametrize(
+    ("system", "label"),
+    [("multi-cell LSTM", "Multi-cell LSTM, encoder"), ("BARTNER, a new decoder", "BARTNER, encoder")],
+)
+def test_baselines_on_a_transformer_are_documented_as_the_studies_train_them(
+    system: str, label: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert made(TRANSFORMERS[system], capsys) == studied(label)
+
+
+def test_bartner_on_bart_has_the_papers_rates_and_epochs(capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = made(TRANSFORMERS["BARTNER on BART"], capsys)
+    assert (recipe.source_learning_rate, recipe.source_head_learning_rate, recipe.source_epochs) == (1e-5, 1e-5, 30)
+
+
+@pytest.mark.parametrize("supervision", SUPERVISIONS)
+def test_pdaln_as_printed_is_documented_as_the_grid_trains_it(
+    supervision: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = TEXT.partition("is, beside the defaults, ")[2].partition("Without\naugmentation")[0]
+    usual, *halves = re.findall(r"`([^`]+)`", printed)
+    of_setting = dict(zip(halves[::2], halves[1::2], strict=True))
+    config = study("pdaln_grid").config(supervision=(supervision,))
+    (group,) = groups(config)
+    chosen = f"--setting {SUPERVISIONS[supervision]}"
+    documented = made(f"{usual} {chosen} {of_setting[chosen]}", capsys)
+    assert documented.hash == trained(config, group.papers[-1]).hash  # of what has an effect
