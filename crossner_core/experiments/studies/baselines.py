@@ -130,7 +130,7 @@ grid_study(
     "baselines",
     rows,
     BaselinesConfig,
-    title="Baselines from before and beside BERT taggers",
+    title="The papers' baselines",
     question="What do the papers' baselines on word vectors, and the multi-cell LSTM, reach here?",
     reference="Liu et al. 2021 (CrossNER), table 2, baseline models",
     corpora=DOMAINS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import typer
@@ -16,8 +17,11 @@ from crossner_core.experiments.studies.pdaln_grid import SUPERVISIONS, groups
 from crossner_core.experiments.study import StudyConfig, study
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.registry import setting
+from db.engine import Store
 from tests.support.paths import ROOT
+from tests.support.training_store import own_dataset, person, recipe_here, work
 from workbench.commands.recipe_options import takes_recipe
+from workbench.runs import adaptation
 
 TEXT = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
 TABLES = TEXT.partition("**The papers' baselines**")[2].partition("`bartner` has")[0]
@@ -108,3 +112,24 @@ def test_pdaln_as_printed_is_documented_as_the_grid_trains_it(
     chosen = f"--setting {SUPERVISIONS[supervision]}"
     documented = made(f"{usual} {chosen} {of_setting[chosen]}", capsys)
     assert documented.hash == trained(config, group.papers[-1]).hash  # of what has an effect
+
+
+@pytest.mark.slow
+def test_each_documented_baseline_is_queued_and_trained(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    researcher, tiny = person(store, "researcher"), recipe_here(tmp_path)
+    data = own_dataset(store, researcher)
+    own_dataset(store, researcher, name="news")
+    small = {"source": "news", "upsample": 2, "source_epochs": 1, "lstm_size": 8, "cell_size": 8, "span_size": 8}
+    small |= {name: getattr(tiny, name) for name in ("precision", "device", "min_epoch_steps", "max_length")}
+    given = {system: f"{USUAL} {flags}" for system, flags in WORDS.items() if system != "FLAIR"} | TRANSFORMERS
+    runs = {}
+    for system, flags in given.items():
+        recipe = made(flags, capsys)
+        encoder = "words:size=8,chars=cnn" if recipe.encoder.startswith("words") else tiny.encoder
+        chosen = replace(recipe, **small, encoder=encoder)  # type: ignore[arg-type]
+        runs[system] = adaptation.start_run(store, researcher, dataset_id=data.id, recipe=chosen)
+    assert work(store, tmp_path / "home") == len(runs)
+    states = {system: adaptation.get_run(store, researcher, run).run.state for system, run in runs.items()}
+    assert set(states.values()) == {"done"}, states

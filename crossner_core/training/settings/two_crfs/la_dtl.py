@@ -16,7 +16,7 @@ from crossner_core.training.settings.two_crfs.objective import Domain, SourceCrf
 
 
 class LaDtlObjective(TwoCrfObjective):
-    """L = L_s + L_t + α Σ_y μ_y MMD²_y + β ‖θ_s − θ_t‖²; γ ‖θ‖² is the recipe's weight decay.
+    """L = L_s + L_t + α Σ_y μ_y MMD²_y + β ‖θ_s − θ_t‖²; for γ ‖θ‖² stands AdamW's decay of weight matrices alone.
 
     MMD²_y compares what the CRFs read of source and target tokens with the tag y (a BiLSTM's states, or the encoder's
     vectors); θ are weights, biases and transitions of the CRFs. Both terms have only the tags of types that the domains
