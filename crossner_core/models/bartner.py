@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -12,7 +13,7 @@ from crossner_core.encoders.base import Encoder
 from crossner_core.encoders.windows import IGNORED, Batch
 from crossner_core.models.base import TokenTagger
 from crossner_core.models.dropout import Dropout
-from crossner_core.models.heads import copy_tag_rows, tag_types
+from crossner_core.models.heads import copy_tag_rows, first_tags, tag_types
 from crossner_core.models.registry import register
 from crossner_core.models.viterbi import FORBIDDEN
 from crossner_core.options.bartner import BartnerOptions
@@ -141,8 +142,8 @@ class Bartner(TokenTagger):
         """Copy all that belongs to no type, then the rows of equally named types (else of an ancestor)."""
         if not isinstance(other, Bartner) or not self.copy_alike(other, ("own.", "pointed.")):
             return ()
-        mine, theirs = ((model.tags[0], *model.tags[1::2]) for model in (self, other))
-        copy_tag_rows([(self.head.weight, other.head.weight)], mine, theirs, parents)
+        rows = [(self.head.weight, other.head.weight)]
+        copy_tag_rows(rows, first_tags(self.tags), first_tags(other.tags), parents)
         return tuple(tag for tag in self.tags if tag in other.tags)
 
     @property
@@ -161,14 +162,15 @@ class Bartner(TokenTagger):
         rows, width = len(memory.hidden), memory.possible.shape[1] - self.head.out_features
         writing, cache = _Writing(rows, width, types, memory.hidden.device), None
         given = memory.given[:, -1:]
-        for _ in range(min(2 * width + 1, self._most)):
-            answer = self._states(memory, given, cache, keep=True)
-            cache = answer.past_key_values
-            scores = self.choices(answer.last_hidden_state, memory)[:, 0]  # (B, C)
-            chosen = writing.add(scores, memory.possible)
-            if bool(writing.done.all()):
-                break
-            given = memory.given.gather(1, chosen.view(-1, 1, 1).expand(-1, -1, memory.given.shape[-1]))
+        with _keeping_activations(self.decoder):
+            for _ in range(min(2 * width + 1, self._most)):
+                answer = self._states(memory, given, cache, keep=True)
+                cache = answer.past_key_values
+                scores = self.choices(answer.last_hidden_state, memory)[:, 0]  # (B, C)
+                chosen = writing.add(scores, memory.possible)
+                if bool(writing.done.all()):
+                    break
+                given = memory.given.gather(1, chosen.view(-1, 1, 1).expand(-1, -1, memory.given.shape[-1]))
         return writing
 
 
@@ -236,6 +238,19 @@ def sequences(tags: Tensor, types: int) -> Tensor:
     outputs = outputs.scatter(1, places.where(inside, longest), numbers)
     outputs = outputs.scatter(1, (places + 1).where(ends, longest), width + kinds)
     return outputs.scatter(1, sizes.unsqueeze(1), width + types)[:, :longest]
+
+
+@contextmanager
+def _keeping_activations(decoder: nn.Module) -> Iterator[None]:
+    """Let a decoder keep its activations for a while: one that computes them again has no cache of what it wrote."""
+    layers: list[Any] = [part for part in decoder.modules() if getattr(part, "gradient_checkpointing", False)]
+    for layer in layers:
+        layer.gradient_checkpointing = False
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.gradient_checkpointing = True
 
 
 def _decoder_of(model: Any) -> Any:

@@ -44,11 +44,11 @@ class Coach(ReadsTypes, BilstmCrf):
     the types' descriptions, of their names where there is none. Both losses are added, as a mean over tokens; in
     training the spans are the gold ones. Source: Liu et al. 2020 (Coach), sections 2.1 to 2.3, and its use in CrossNER
     and LANER: the first BiLSTM 256 in each direction, two layers, the other 200, the types' names (`type_texts`
-    titles), dropout 0.5, learning rate 1e-4, `joint` with `upsample` 10, no template regularisation. With
-    `template_weight` there is, with two wrong templates. Ours: dropout also before the head and before spans are read;
-    one sum of losses in place of a step for each, and templates and sentences learn from each other from the first on;
-    W, as descriptions are read by the encoder, whose size r has not; and M may have a learned part (`type_rows`), zero
-    at first and for a type that was never seen.
+    titles), dropout 0.5, learning rate 1e-4 (in the study `baselines` 1e-3), `joint` with `upsample` 10, no template
+    regularisation. With `template_weight` there is, with two wrong templates. Ours: dropout also before the head and
+    before spans are read; one sum of losses in place of a step for each, and templates and sentences learn from each
+    other from the first on; W, as descriptions are read by the encoder, whose size r has not; and M may have a learned
+    part (`type_rows`), zero at first and for a type that was never seen.
 
     A tag's probability is p(B) p(type) or p(I) p(type): marginals of the CRF, and the types of the chosen span that a
     token is in. A token outside of all spans counts as a span of its own. Of a corpus that annotates some types only,

@@ -23,6 +23,11 @@ def tag_types(tags: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_type(tag) for tag in tags[1:]))
 
 
+def first_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Return O and the first tag of each type: names for what a head has once for O and once for each type."""
+    return (tags[0], *tags[1::2])
+
+
 def token_loss(scores: Tensor, batch: Batch, smoothing: float = 0.0) -> Tensor:
     """Return the mean cross-entropy of scores (B, W, K) over tokens with a known tag, with label smoothing.
 

@@ -14,7 +14,7 @@ from crossner_core.encoders.windows import IGNORED, Batch
 from crossner_core.models._recurrent import reversal, taken
 from crossner_core.models.base import TokenTagger
 from crossner_core.models.crf import Crf
-from crossner_core.models.heads import copy_tag_rows, token_loss
+from crossner_core.models.heads import copy_tag_rows, first_tags, token_loss
 from crossner_core.models.registry import register
 from crossner_core.options.crf import CrfOptions
 from crossner_core.options.multi_cell import MultiCellOptions
@@ -134,7 +134,7 @@ class MultiCell(Crf):
 
     def __init__(self, encoder: Encoder, tags: Sequence[str], options: MultiCellOptions) -> None:
         super().__init__(encoder, tags, options)
-        types = len(_first_tags(self.tags))
+        types = len(first_tags(self.tags))
         self.layer = TypedCells(encoder.hidden_size, options.cell_size, types)
         self.type_weight = nn.Parameter(torch.empty(types, 2 * options.cell_size).normal_(std=0.02))
         self.type_bias = nn.Parameter(torch.zeros(types))
@@ -170,16 +170,11 @@ class MultiCell(Crf):
                 mine.copy_(theirs)
         pairs = list(zip(self._type_rows(), other._type_rows(), strict=True))
         # Initial values of cells are as large as what they learn: little of them keeps an ancestor's cell what it is.
-        copy_tag_rows(pairs, _first_tags(self.tags), _first_tags(other.tags), parents, spread=0.1)
+        copy_tag_rows(pairs, first_tags(self.tags), first_tags(other.tags), parents, spread=0.1)
         return super().copy_shared_tags(other, parents)
 
     def _type_rows(self) -> list[Tensor]:
         return [*self.layer.rows(), self.type_weight, self.type_bias]
-
-
-def _first_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """Return O and the first tag of each type: a name for each cell."""
-    return (tags[0], *tags[1::2])
 
 
 def _typed(batch: Batch) -> Batch:

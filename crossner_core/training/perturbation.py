@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from crossner_core.encoders.base import encoding_part
 from crossner_core.encoders.windows import Batch
 from crossner_core.models.base import TokenTagger
 
@@ -20,8 +21,12 @@ def unit_noise(noise: Tensor, batch: Batch) -> Tensor:
 
 
 def input_layer(model: TokenTagger) -> nn.Module:
-    """Return what makes a tagger's inputs: the embeddings of subwords, or an encoder of word vectors as a whole."""
-    embeddings = getattr(model.encoder, "get_input_embeddings", None)
+    """Return what makes a tagger's inputs: the embeddings of subwords, or an encoder of word vectors as a whole.
+
+    In a body with a decoder they are the encoder's own module: BART's `shared` has their weights, but reads no text.
+    """
+    reader = encoding_part(model.encoder)
+    embeddings = getattr(reader, "get_input_embeddings", None)
     return model.encoder if embeddings is None else embeddings()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import BartConfig, BartModel, BertConfig, BertModel, BertTokenizer
@@ -99,18 +100,19 @@ def tiny_encoder(*, dropout: float = 0.1, seed: int = 3, positions: int = 64) ->
     return Transformer.of(model, tokenizer, "tiny", max_length=positions)
 
 
-def tiny_bart() -> Encoder:
-    """Return a randomly initialised BART of one layer a side that knows the words of the own sentences."""
-    tokenizer = _own_tokenizer(64)
+def tiny_bart(*, dropout: float = 0.1, tokenizer: Any = None) -> Encoder:
+    """Return a randomly initialised BART of one layer a side, by default with the words of the own sentences."""
+    if tokenizer is None:
+        tokenizer = _own_tokenizer(64)
     sizes = {f"{part}_{name}": value for part in ("encoder", "decoder") for name, value in
              (("layers", 1), ("attention_heads", 2), ("ffn_dim", 48))}  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = BartModel(
             BartConfig(
-                vocab_size=len(tokenizer), d_model=32, max_position_embeddings=64, pad_token_id=tokenizer.pad_token_id,
-                bos_token_id=tokenizer.cls_token_id, eos_token_id=tokenizer.sep_token_id,
-                decoder_start_token_id=tokenizer.sep_token_id, **sizes,
+                vocab_size=len(tokenizer), d_model=32, max_position_embeddings=64, dropout=dropout,
+                pad_token_id=tokenizer.pad_token_id, bos_token_id=tokenizer.cls_token_id,
+                eos_token_id=tokenizer.sep_token_id, decoder_start_token_id=tokenizer.sep_token_id, **sizes,
             )
         )  # fmt: skip
     return Transformer.of(model, tokenizer, "bart", max_length=64)

@@ -54,6 +54,16 @@ VARIANTS: dict[str, dict[str, object]] = {
         "datnet_epsilon": 1.0,
     },
     "bartner-bart": {"architecture": "bartner", "encoder": "bart"},
+    "bartner-bart-recomputed": {"architecture": "bartner", "encoder": "bart", "recompute": True},
+    "la_dtl-bart": {"architecture": "crf", "setting": "la_dtl", "encoder": "bart"},
+    "datnet-bart": {"architecture": "crf", "setting": "datnet", "encoder": "bart", "datnet_epsilon": 1.0},
+    "pdaln-vat-bart": {"architecture": "crf", "setting": "pdaln", "encoder": "bart", "pdaln_student": "vat"},
+    "pdaln-vat-bartner-bart": {
+        "architecture": "bartner",
+        "setting": "pdaln",
+        "encoder": "bart",
+        "pdaln_student": "vat",
+    },
     "pdaln-median-unbiased": {
         "setting": "pdaln",
         "pdaln_bandwidths": "median",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch import Tensor
+from transformers import BartTokenizer
 
-from crossner_core.encoders.base import vectors
+from crossner_core.encoders.base import Encoder, vectors
 from crossner_core.encoders.loading import load_encoder
 from crossner_core.encoders.windows import Batch
 from crossner_core.encoders.words import Words
@@ -23,6 +27,7 @@ from crossner_core.training.recipe import Recipe
 from tests.support.training_builders import (
     TYPES,
     batch_for,
+    labelled,
     own_sentences,
     tiny_bart,
     tiny_data,
@@ -33,18 +38,41 @@ from tests.support.training_builders import (
 KINDS = len(TYPES)
 
 
-def model_for(types: tuple[str, ...] = TYPES, **changes: object) -> Bartner:
+def model_for(*, encoder: Encoder | None = None, dropout: float = 0.0, seed: int = 11) -> Bartner:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(4)
-        made = build_model(tiny_recipe(architecture="bartner", dropout=0.0, **changes), tiny_encoder(), types)
+        made = build_model(tiny_recipe(architecture="bartner", dropout=dropout), encoder or tiny_encoder(), TYPES)
         assert isinstance(made, Bartner)
-        torch.manual_seed(11)  # some entities, one of them of two tokens
+        torch.manual_seed(seed)  # with 11 some entities, one of them of two tokens
         with torch.no_grad():
             made.head.weight.normal_()
             *_, weight, bias = made.pointed.parameters()
             weight.mul_(20)
             bias.normal_()
     return made.eval()
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_bartner_writes_the_same_in_training_whether_activations_are_recomputed(dropout: float) -> None:
+    encoder = tiny_bart(dropout=dropout)
+    model = model_for(dropout=dropout, encoder=encoder, seed=22).train()
+    batch = batch_for(model)
+    written: list[tuple[Tensor, Tensor, dict[str, Tensor]]] = []
+    for recompute in (False, True):
+        if recompute:
+            encoder.recompute()
+        model.zero_grad()
+        torch.manual_seed(6)
+        tags, scores = model.decode_tags(batch)
+        scores[..., 0].sum().backward()
+        grads = {name: value.grad for name, value in model.named_parameters() if value.grad is not None}
+        written.append((tags, scores.detach(), grads))
+        assert encoder.model.decoder.layers[0].gradient_checkpointing == recompute
+    (tags, scores, grads), (tags_again, scores_again, grads_again) = written
+    assert bool((tags > 0).any()) and torch.equal(tags_again, tags) and torch.equal(scores_again, scores)
+    assert grads.keys() == grads_again.keys()
+    for name, value in grads.items():
+        torch.testing.assert_close(grads_again[name], value, msg=name)
 
 
 def outputs_of(tags: list[int], width: int) -> list[int]:
@@ -195,6 +223,37 @@ def test_bart_folder_is_an_encoder_and_its_decoder_writes(architecture: str, tmp
     assert last.result is not None
     read = load_tagger(tmp_path / "run").predict_spans([item.sentence for item in tiny_data().test])
     assert read == list(last.result.predictions) and len(read) == len(tiny_data().test)
+
+
+def byte_level_tokenizer(texts: list[str]) -> BartTokenizer:
+    """Return a tokenizer like that of published BARTs, whose subwords are of bytes and have the space before a word."""
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    special, letters = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], pre_tokenizers.ByteLevel.alphabet()
+    options = {"special_tokens": special, "initial_alphabet": letters, "show_progress": False}
+    learner.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=300, **options))
+    learnt = json.loads(learner.to_str())["model"]
+    return BartTokenizer(vocab=learnt["vocab"], merges=[tuple(pair) for pair in learnt["merges"]])
+
+
+def test_bart_with_subwords_of_bytes_aligns_them_to_words_and_trains(tmp_path: Path) -> None:
+    texts = [" ".join(item.sentence.words) for item in own_sentences(20)]
+    tiny_bart(tokenizer=byte_level_tokenizer(texts)).save(tmp_path / "bart")
+    encoder = load_encoder(str(tmp_path / "bart"))
+    sentence = labelled(["Oslo", "sang", "東京", "isn't", "naïve", "."], [(0, 1, "location")]).sentence
+    (pieces,) = encoder.pieces([sentence.words])
+    assert [encoder.tokenizer.decode(ids) for ids in pieces] == [f" {word}" for word in sentence.words]
+    subwords = [subword for ids in pieces for subword in ids]
+    assert encoder.tokenizer.unk_token_id not in subwords and len(subwords) > 2 * len(pieces)
+    batch, (first, last) = encoder.collate(encoder.windows([sentence])), encoder.ends()
+    assert batch.input_ids[0].tolist() == [*first, *subwords, *last]
+    assert batch.input_ids[0, batch.positions[0]].tolist() == [ids[0] for ids in pieces]
+    recipe = tiny_recipe(architecture="bartner", max_epochs=1)
+    *_, end = train(recipe, tiny_data(), checkpoint_dir=tmp_path / "run", encoder=encoder)
+    assert end.result is not None and math.isfinite(end.result.history[-1].loss)
+    read = load_tagger(tmp_path / "run")
+    assert read.encoder.pieces([sentence.words]) == [pieces]
+    assert read.predict_spans([item.sentence for item in tiny_data().test]) == list(end.result.predictions)
 
 
 def test_bartner_points_at_word_vectors_and_says_why_it_is_not_exported() -> None:

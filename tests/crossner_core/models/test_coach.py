@@ -16,11 +16,12 @@ from crossner_core.models.base import TypeTexts
 from crossner_core.models.coach import Coach, spans_of
 from crossner_core.tags import spans_from_tags
 from crossner_core.training import zero_shot
+from crossner_core.training.batches import tag_indices
 from crossner_core.training.descriptions import read_texts
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import build_model, load_tagger
 from crossner_core.training.recipe import Recipe
-from tests.support.training_builders import TYPES, batch_for, tiny_data, tiny_encoder, tiny_recipe
+from tests.support.training_builders import TYPES, batch_for, own_sentences, tiny_data, tiny_encoder, tiny_recipe
 
 VECTORS = {name: torch.randn(2, 32, generator=torch.Generator().manual_seed(len(name))) for name in (*TYPES, "misc")}
 
@@ -193,10 +194,23 @@ def test_coach_texts_are_read_by_the_pretrained_encoder_whatever_other_architect
         assert (read_texts(recipe, encoder, texts).batch is not None) == reads
 
 
-def test_coach_reads_word_vectors_too() -> None:
-    encoder = Words.new("size=16,chars=cnn")
-    model = build_model(tiny_recipe(architecture="coach", lstm_size=5, span_size=4), encoder, TYPES)
+def test_coach_learns_from_word_vectors_too() -> None:
+    encoder, items = Words.new("size=16,chars=cnn"), own_sentences(4)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = build_model(tiny_recipe(architecture="coach", lstm_size=5, span_size=4, dropout=0.0), encoder, TYPES)
+        model.describe(TypeTexts({name: torch.randn(1, encoder.hidden_size) for name in TYPES}))
     assert model.own_rows.shape == (3, encoder.hidden_size) and isinstance(model, Coach)
+    batch = encoder.collate(encoder.windows([item.sentence for item in items]), tag_indices(items, model.tags))
+    before = model.loss(batch)
+    before.backward()
+    weights = list(encoder.model.parameters())
+    assert weights and all(part.grad is not None and part.grad.any() for part in weights if part.requires_grad)
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+    assert model.loss(batch) < before
+    tags, scores = model.eval().decode_tags(batch)
+    assert tags.shape == batch.mask.shape and scores.shape == (*tags.shape, 1 + 2 * len(TYPES))
+    torch.testing.assert_close(scores.exp().sum(-1)[batch.mask], torch.ones(int(batch.mask.sum())))
 
 
 def test_coach_options_count_for_it_alone() -> None:

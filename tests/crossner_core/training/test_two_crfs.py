@@ -56,6 +56,8 @@ WAYS = {
     "DATNet-P": DATNET_P,
     "La-DTL-words": {**LA_DTL, **ON_WORDS},
     "DATNet-P-words": {**DATNET_P, **ON_WORDS},  # and so, but for the second BiLSTM, DATNet-F
+    "La-DTL-bart": {**LA_DTL, "encoder": "bart"},
+    "DATNet-F-bart": {**DATNET_F, "encoder": "bart"},
 }
 every_way = pytest.mark.parametrize("way", WAYS)
 
