@@ -17,16 +17,16 @@ from crossner_core.errors import BadInput
 from crossner_core.experiments.report import put_section
 from crossner_core.experiments.stored import FILE, StoredStudy
 from crossner_core.experiments.studies.differences import CLAIMS
-from crossner_core.experiments.tables import VERDICTS, Measured, Table, Value
+from crossner_core.experiments.tables import HOW_JUDGED, JUDGED, Measured, Table, Value
 from crossner_core.folders import write_text
 from docs.paper_tables import ONE_RATE, side_by_side
 
 PAGES = Path(__file__).with_name("results")
 SUMMARY, PAPERS = PAGES / "summary.md", PAGES / "papers.md"
-_CLAIM = ("", "decoding", *VERDICTS, "source")
+_CLAIM = ("", "decoding", *JUDGED, "source")
 _RECIPES = (
-    "Recipes were chosen on dev, as decoded in the app; as released and PDALN's are the papers', as far as they print "
-    "them; LANER's attention is unscaled, as in its paper."
+    "Recipes were chosen on dev, as decoded in the app, but for PDALN's, which is the paper's as far as it is printed, "
+    f"and the nearly released one; LANER's attention is unscaled, as in its paper. {HOW_JUDGED}"
 )
 _HELD, _AS_PRINTED = "Decoded as in the app, held to IOB2", "Decoded as in the papers"
 _BY_THE_PAPER = {
@@ -124,7 +124,7 @@ def _of(studies: Sequence[StoredStudy], id: str, section: str = "") -> StoredStu
 def _claim_of_pdaln(study: StoredStudy, label: str, name: str) -> tuple[Value, ...]:
     """Return what the grid says of PDALN by the paper's recipe, under another name."""
     table = study.tables[-1]
-    columns = [table.columns.index(column) for column in VERDICTS]
+    columns = [table.columns.index(column) for column in JUDGED]
     (row,) = (row for row in table.rows if row[0] == label)
     return name, "IOB2", *(row[column] for column in columns), "PDALN, table 1"
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from crossner_core.encoders import packing
-from crossner_core.encoders.names import SETTINGS, kind_at
+from crossner_core.encoders.names import SETTINGS, kind_at, no_recompute
 from crossner_core.encoders.windows import Batch, Window, collate, cut
 from crossner_core.errors import EncoderUnavailable, InvalidConfig
 from crossner_core.folders import write_json
@@ -99,7 +99,7 @@ class Encoder:
 
     def recompute(self) -> None:
         """Enable activation checkpointing to save memory; raise InvalidConfig if unsupported."""
-        raise InvalidConfig(f"recompute is on, but encoder {self.name!r} cannot do it. Switch it off.")
+        raise no_recompute(self.name)
 
     def require_subwords(self, what: str) -> Any:
         """Return the tokenizer; raise EncoderUnavailable if there is none, naming `what` needs it."""

@@ -32,12 +32,18 @@ def word_encoders() -> tuple[str, ...]:
 def kind_named(name: str, library: Path | None = None) -> str:
     """Return the kind of encoder that a recipe's name asks for; raise InvalidConfig as `kind_at` does.
 
-    A folder says itself of which kind it is; `library` is as in `encoder_spec`. What is not here is a TRANSFORMER.
+    A folder says itself of which kind it is; `library` is as in `encoder_spec`. What cannot be read here is a
+    TRANSFORMER.
     """
     if library is not None and name in library_names(library):
         return kind_at(library / name)
     kind = name.partition(":")[0]
-    return kind if kind in (WORDS, FLAIR) else kind_at(Path(name).expanduser())
+    if kind in (WORDS, FLAIR):
+        return kind
+    try:
+        return kind_at(Path(name).expanduser())
+    except (OSError, RuntimeError):  # of a name that is no path, or a folder or home that is not for us
+        return TRANSFORMER
 
 
 def kind_at(folder: Path) -> str:
@@ -49,6 +55,11 @@ def kind_at(folder: Path) -> str:
         return str(json.loads(path.read_text(encoding="utf-8"))["kind"])
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InvalidConfig(f"{path} names no kind of encoder, so it is damaged; copy the encoder again.") from error
+
+
+def no_recompute(name: str) -> InvalidConfig:
+    """Return why an encoder that is no transformer cannot be trained with `recompute`."""
+    return InvalidConfig(f"recompute is on, but encoder {name!r} cannot do it. Switch it off.")
 
 
 def around_place(name: str) -> tuple[str, str, str]:

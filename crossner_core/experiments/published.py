@@ -269,8 +269,14 @@ def published_f1(system: str, setting: str) -> dict[str, float]:
     return {row.domain: row.f1 for row in rows if (row.system, row.setting) == (system, setting)}
 
 
+def pdaln_f1(system: str, supervision: str, sentences: int) -> dict[str, float]:
+    """Return what PDALN's paper prints of a system; with labels only where it learns from so many target sentences."""
+    figures = published_f1(system, supervision)
+    return figures if supervision == "unsupervised" else at_sentences(figures, sentences)
+
+
 def at_sentences(figures: Mapping[str, float], sentences: int) -> dict[str, float]:
-    """Return PDALN's published figures of the corpora on which it learns from so many labelled target sentences."""
+    """Return those of PDALN's figures, by corpus, that are of so many labelled target sentences."""
     return {corpus: figure for corpus, figure in figures.items() if pdaln_sentences(corpus) == sentences}
 
 

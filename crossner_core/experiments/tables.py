@@ -12,7 +12,7 @@ from typing import Any
 from crossner_core.errors import InvalidConfig
 
 NOT_TESTED = "not tested"
-VERDICTS = ("difference", "95 % interval", "above 0", "above the published")
+JUDGED = ("difference", "95 % interval", "above 0", "above the published")
 """The columns that `judged` fills."""
 HOW_JUDGED = (
     "A verdict is yes where the whole interval is above 0 or the published difference, no where it is below, else "
@@ -158,7 +158,7 @@ def verdict(gain: Measured, least: float = 0.0) -> str:
 
 
 def judged(gain: Measured) -> tuple[Measured, str, str, str]:
-    """Return the mean of paired differences, its interval, and the verdicts against 0 and the published mean."""
+    """Return the mean of paired differences, its interval, and the verdicts against 0 and the published difference."""
     against = "–" if gain.published is None else verdict(gain, gain.published)
     return gain, interval_words(gain), verdict(gain), against
 

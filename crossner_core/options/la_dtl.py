@@ -11,7 +11,7 @@ _ONLY = {"setting": ("la_dtl",)}
 
 @dataclass(frozen=True)
 class LaDtlOptions:
-    """Weights of L = L_s + L_t + α Σ_y μ_y MMD²_y + β ‖θ_s − θ_t‖² + γ ‖θ‖²; for γ stands the recipe's weight decay.
+    """Weights of L = L_s + L_t + α Σ_y μ_y MMD²_y + β ‖θ_s − θ_t‖² + γ ‖θ‖²; weight decay takes the place of γ.
 
     Defaults are those of the released code, whose norm is halved: β is half of its 0.1. Source: Wang et al. 2018,
     section 3.

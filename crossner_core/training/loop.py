@@ -21,7 +21,7 @@ from crossner_core.training.data import TrainingData
 from crossner_core.training.descriptions import read_texts, stage_texts
 from crossner_core.training.engine import Report, TaskRun, share
 from crossner_core.training.events import EpochRecord, RunResult, StageScore, TrainEvent
-from crossner_core.training.machine import PeakMemory, pick_device
+from crossner_core.training.machine import PeakMemory, fix_workspace, pick_device
 from crossner_core.training.outcome import measure_run, stage_score, why_not_finite
 from crossner_core.training.predictor import load_tagger, save_tagger
 from crossner_core.training.processes import present
@@ -138,6 +138,8 @@ class _Run:
         planned = setting(recipe.setting).plan(read, data)
         self.stages = planned if warm is None else (_warm_stage(recipe, planned[-1], warm),)
         self.device = pick_device(recipe.device)
+        if recipe.deterministic:
+            fix_workspace()  # each process does when it begins a stage, but types may be read before
         self.memory = PeakMemory(self.device)
         self.data_hash, self.encoder_hash = data_hash(recipe, data), ""
         self.recipe_hash = recipe.hash if warm is None else f"{recipe.hash} from another tagger, {warm.epochs} epochs"

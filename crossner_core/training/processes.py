@@ -75,14 +75,14 @@ class Processes:
 
         learning = [parameter for parameter in parameters if parameter.requires_grad]
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
-        has = [parameter.grad is not None for parameter in learning]
+        holds = [parameter.grad is not None for parameter in learning]
         flat = torch.cat([gradient.flatten() for gradient in gradients])
-        whole = torch.cat([flat, flat.new_tensor([*has, loss])])
+        whole = torch.cat([flat, flat.new_tensor([*holds, loss])])
         distributed.all_reduce(whole)
-        *ranks, total = whole[len(flat) :].tolist()
+        *holders, total = whole[len(flat) :].tolist()
         parts = whole[: len(flat)].split([parameter.numel() for parameter in learning])
-        for parameter, part, with_it in zip(learning, parts, ranks, strict=True):
-            parameter.grad = part.view_as(parameter) if with_it else None
+        for parameter, part, holding in zip(learning, parts, holders, strict=True):
+            parameter.grad = part.view_as(parameter) if holding else None
         return float(total)
 
     def _broadcast(self, numbers: Sequence[int]) -> list[int]:

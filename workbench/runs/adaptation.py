@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from crossner_core.encoders.names import TRANSFORMER, kind_named, no_recompute
 from crossner_core.errors import InvalidConfig, NotFound
 from crossner_core.training.recipe import SOURCE_ONLY, Recipe
 from crossner_core.training.settings.registry import setting
@@ -368,6 +369,8 @@ def trainable(recipe: Recipe | Mapping[str, Any]) -> Recipe:
     """Return a recipe that its setting can train, as far as that can be told now; else raise InvalidConfig."""
     chosen = recipe if isinstance(recipe, Recipe) else Recipe.from_dict(recipe)
     setting(chosen.setting).check(chosen)
+    if chosen.recompute and kind_named(chosen.encoder) != TRANSFORMER:
+        raise no_recompute(chosen.encoder)
     return chosen
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from crossner_core.experiments.published import (
     PRINTED_WITHOUT,
     ZHANG,
     at_sentences,
+    pdaln_f1,
     printed,
     published_f1,
 )
@@ -65,14 +65,11 @@ def _rows_of(config: PdalnConfig, encoder_label: str, encoder: str) -> list[Row]
     What PDALN gains on the CRF is the question of `pdaln_grid`.
     """
 
-    def known(figures: Mapping[str, float]) -> dict[str, float]:
-        return at_sentences(figures, config.target_sentences)
-
     def row(
         label: str, setting: str, changes: dict[str, Any], system: str = "", against: tuple[str, ...] = (), **more: Any
     ) -> Row:
         supervision = "unsupervised" if setting == "pdaln_unsupervised" else "semi-supervised"
-        figures = known(published_f1(system, supervision))
+        figures = pdaln_f1(system, supervision, config.target_sentences)
         whole = {"architecture": "crf", "setting": setting, **changes}
         some = {"size": config.target_sentences, "order": config.order, "encoder": encoder, "published": figures}
         others = tuple(joined(other, encoder_label) for other in against)
@@ -85,12 +82,12 @@ def _rows_of(config: PdalnConfig, encoder_label: str, encoder: str) -> list[Row]
             "pdaln",
             {name: False},
             against=(_FULL,),
-            published_gains=known(_dropped(term)),
+            published_gains=at_sentences(_dropped(term), config.target_sentences),
         )
         for term, name in _TERMS.items()
     ]
     # Of PDALN the table prints the best of five runs and their mean, of the others one figure: beside the best.
-    best = published_f1("PDALN (best run)", "semi-supervised")
+    best = pdaln_f1("PDALN (best run)", "semi-supervised", config.target_sentences)
     taught = [
         row(
             f"PDALN w/ {name}",
@@ -98,9 +95,11 @@ def _rows_of(config: PdalnConfig, encoder_label: str, encoder: str) -> list[Row]
             {"pdaln_student": id},
             system,
             against=(_FULL,),
-            published_gains=known(
-                {corpus: f1 - best[corpus] for corpus, f1 in published_f1(system, "semi-supervised").items()}
-            ),
+            published_gains={
+                corpus: f1 - best[corpus]
+                for corpus, f1 in published_f1(system, "semi-supervised").items()
+                if corpus in best
+            },
         )
         for name, id, system in students
     ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from crossner_core.encoders.names import WORDS
-from crossner_core.experiments.published import PDALN_CORPORA, ZHANG, at_sentences, printed, published_f1
+from crossner_core.experiments.published import PDALN_CORPORA, ZHANG, pdaln_f1, printed
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
 from crossner_core.experiments.studies.baselines import JIA, WORD_RATES
 from crossner_core.experiments.studies.pdaln_ablation import PdalnConfig
@@ -46,9 +46,7 @@ def rows(config: PdalnConfig) -> list[Row]:
             encoder=encoder,
             size=None if supervision == _BARE else config.target_sentences,
             order=config.order,
-            published=at_sentences(published_f1(system, supervision), config.target_sentences)
-            if _reads_words(config, encoder)
-            else {},
+            published=pdaln_f1(system, supervision, config.target_sentences) if _reads_words(config, encoder) else {},
             against=(joined(other, encoder_label),) if other else (),
         )
         for encoder_label, encoder in each_encoder(config)
@@ -70,7 +68,7 @@ def _reads_words(config: PdalnConfig, encoder: str) -> bool:
 def _notes(config: PdalnConfig) -> list[str]:
     return [
         f"{config.target_sentences} labelled target sentences ({config.order} order). The paper prints one DATNet, and "
-        "not whether it is DATNet-F or DATNet-P; its La-DTL and DATNet read word vectors by a BiLSTM.",
+        "not whether it is DATNet-F or DATNet-P, nor what that and La-DTL read.",
         "A BiLSTM has one layer of 100 each way, DATNet-F's 200. They and the multi-cell LSTM learn for ten epochs, or "
         "the recipe's. Jia et al. 2019 stands on word vectors alone: its language models predict the words before and "
         "after, which an encoder has already read. Their text is the sentences of the source and of the target's "

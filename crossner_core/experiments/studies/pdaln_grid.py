@@ -10,7 +10,7 @@ from typing import Any
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.cells import Cell, CellResult
 from crossner_core.experiments.plots import bars
-from crossner_core.experiments.published import ZHANG, at_sentences, printed, published_f1
+from crossner_core.experiments.published import ZHANG, pdaln_f1, printed
 from crossner_core.experiments.studies._grid import (
     Row,
     Scores,
@@ -30,7 +30,7 @@ from crossner_core.experiments.studies._grid import (
 from crossner_core.experiments.studies._stages import chosen_dev, chosen_test, stage_table
 from crossner_core.experiments.studies.pdaln_ablation import NO_TERMS, PdalnConfig
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
-from crossner_core.experiments.tables import HOW_JUDGED, VERDICTS, Table, Value, judged, summary
+from crossner_core.experiments.tables import HOW_JUDGED, JUDGED, Table, Value, judged, summary
 from crossner_core.options.base import option
 from crossner_core.training.recipe import Recipe
 
@@ -119,7 +119,7 @@ def _group(config: PdalnGridConfig, supervision: str, label: str, encoder: str) 
 
     def row(name: str, changes: Mapping[str, Any], system: str = "") -> Row:
         whole = {"architecture": "crf", "setting": setting, **_STANDS, **changes}
-        published = at_sentences(published_f1(system, supervision), config.target_sentences)
+        published = pdaln_f1(system, supervision, config.target_sentences)
         return Row(joined(name, short, label), whole, encoder, config.target_sentences, config.order, published)
 
     def plain(name: str, changes: Mapping[str, Any], system: str = "") -> tuple[Row, ...]:
@@ -221,7 +221,7 @@ def _as_in_the_paper(config: PdalnGridConfig, inputs: Inputs) -> Table:
         runs = average(scores[whole.label])
         if len(runs) > 1:
             best = max(runs, key=lambda seed: runs[seed])
-            known = published_f1(_BEST_RUN, group.supervision) if whole.published else {}
+            known = pdaln_f1(_BEST_RUN, group.supervision, config.target_sentences)
             row = replace(whole, label=f"{whole.label}, best of {len(runs)} runs", published=known)
             wanted.append(row)
             scores[row.label] = {corpus: {best: by_seed[best]} for corpus, by_seed in scores[whole.label].items()}
@@ -300,7 +300,7 @@ def _differences(config: PdalnGridConfig, inputs: Inputs, test: Scores) -> Table
         "over the seeds). In square brackets PDALN's published mean of five runs less the CRF's one published figure, "
         f"of which the paper names no number of runs. {HOW_JUDGED} {_LAST_EPOCHS}"
     )
-    columns = ("", *VERDICTS, "n")
+    columns = ("", *JUDGED, "n")
     return Table(f"{TITLE}: differences", columns, tuple(lines), note)
 
 
@@ -312,9 +312,7 @@ def _last_epoch(result: CellResult) -> float | None:
 
 def _published(config: PdalnGridConfig, supervision: str) -> float | None:
     """Return the published mean of PDALN minus BERT + CRF over the corpora; None in another set-up."""
-    ours, theirs = (
-        at_sentences(published_f1(system, supervision), config.target_sentences) for system in (_WHOLE, _PLAIN)
-    )
+    ours, theirs = (pdaln_f1(system, supervision, config.target_sentences) for system in (_WHOLE, _PLAIN))
     if any(corpus not in ours for corpus in config.corpora):
         return None
     return sum(ours[corpus] - theirs[corpus] for corpus in config.corpora) / len(config.corpora)

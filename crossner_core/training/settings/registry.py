@@ -46,14 +46,12 @@ class Setting:
                 f"architecture is {recipe.architecture!r}, which the setting {self.id!r} cannot train; choose "
                 f"{' or '.join(self.architectures)}."
             )
-        if kind_named(recipe.encoder) != TRANSFORMER:  # what a library's name stands for only the encoder itself tells
-            if self.subwords:
-                raise InvalidConfig(
-                    f"encoder is {recipe.encoder!r}, which reads no subwords, and the setting {self.id!r} needs them; "
-                    "choose a BERT-like encoder."
-                )
-            if recipe.recompute:
-                raise InvalidConfig(f"recompute is on, but encoder {recipe.encoder!r} cannot do it. Switch it off.")
+        # What a library's name stands for only the encoder itself tells.
+        if self.subwords and kind_named(recipe.encoder) != TRANSFORMER:
+            raise InvalidConfig(
+                f"encoder is {recipe.encoder!r}, which reads no subwords, and the setting {self.id!r} needs them; "
+                "choose a BERT-like encoder."
+            )
         if self.refuse is not None:
             self.refuse(recipe)
 

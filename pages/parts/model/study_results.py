@@ -42,6 +42,7 @@ _DOWNLOADS = {
 }
 _MOST_MISSING = 20
 _BESIDE = " After the published figure: our difference from it."
+_ONE_LINE = 24  # characters
 _STYLE = """<style>
 .study tbody tr{border-top:1px solid #8884}
 .study td{font-variant-numeric:tabular-nums}
@@ -243,7 +244,7 @@ def _has_published(table: Table) -> bool:
 
 def _cell(value: object, seeds: int) -> str:
     if not isinstance(value, Measured):
-        return escape("–" if value is None else f"{value:.2f}" if isinstance(value, float) else _titled(str(value)))
+        return _text("–" if value is None else f"{value:.2f}" if isinstance(value, float) else _titled(str(value)))
     sign = "+" if value.signed else ""
     text = "–" if value.mean is None else f"<b>{_minus(f'{value.mean:{sign}.2f}')}</b>"
     if value.sd is not None:
@@ -257,6 +258,17 @@ def _cell(value: object, seeds: int) -> str:
     if value.mean is not None and 0 < value.n < seeds:
         under.append(f"{value.n} of {seeds} seeds")
     return f'{text}<span class="small figure">{" · ".join(under)}</span>' if under else text
+
+
+def _text(text: str) -> str:
+    """Return text as HTML: short parts with a number, as of an interval or a corpus, stay in one line."""
+    parts = text.split("; ")
+    short = [len(part) <= _ONE_LINE and any(map(str.isdigit, part)) for part in parts]
+    whole = (
+        f'<span class="figure">{escape(part)}</span>' if kept else escape(part)
+        for part, kept in zip(parts, short, strict=True)
+    )
+    return "; ".join(whole)
 
 
 def _minus(number: str) -> str:

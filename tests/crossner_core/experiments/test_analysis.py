@@ -14,7 +14,7 @@ from crossner_core.colours import MARKS
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.scores import Score
 from crossner_core.experiments.corpora import Corpus, read_corpus
-from crossner_core.experiments.published import published_types
+from crossner_core.experiments.published import pdaln_sentences, published_types
 from crossner_core.experiments.results import StudyResult
 from crossner_core.experiments.running import run_study
 from crossner_core.experiments.studies import representations
@@ -331,5 +331,7 @@ def test_per_category_shows_pdalns_figures_beside_its_own_set_up_alone() -> None
     assert [_published(row, "wikigold", many) for row in rows(many)] == [{}]
     (row,) = rows(replace(many, size=100))
     assert _published(row, "wikigold", replace(many, size=100))
+    fewer = replace(many, size=10)
+    assert not _published(rows(fewer)[0], "wikigold", fewer) and pdaln_sentences("webpage") == 10
     (row,) = rows(replace(many, size=100, architectures=("tagger",)))
     assert not _published(row, "wikigold", replace(many, size=100))

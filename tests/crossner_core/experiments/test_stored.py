@@ -55,7 +55,7 @@ def test_papers_page_has_each_published_row() -> None:
                 assert f"| {system} | {setting} | " in made
     lines = [line[2:] for line in made.splitlines() if line.startswith("- ")]
     pairs = [part for line in lines for part in line.split("; ") if " here (" in part]
-    assert len(pairs) == len(set(pairs)) > 10 and "In another order, too, and listed above: " in made
+    assert len(pairs) == len(set(pairs)) > 10 and "Also in another order, listed above: " in made
 
 
 def test_rows_are_found_by_the_figures_they_stand_for_and_orders_are_counted() -> None:

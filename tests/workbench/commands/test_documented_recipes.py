@@ -96,8 +96,8 @@ def test_baselines_on_a_transformer_are_documented_as_the_studies_train_them(
 
 
 def test_bartner_on_bart_has_the_papers_rates_and_epochs(capsys: pytest.CaptureFixture[str]) -> None:
-    recipe = made(TRANSFORMERS["BARTNER on BART"], capsys)
-    assert (recipe.source_learning_rate, recipe.source_head_learning_rate, recipe.source_epochs) == (1e-5, 1e-5, 30)
+    papers = {"source_learning_rate": 1e-5, "source_head_learning_rate": 1e-5, "source_epochs": 30, "encoder": "FOLDER"}
+    assert made(TRANSFORMERS["BARTNER on BART"], capsys) == replace(studied("BARTNER, encoder"), **papers)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("supervision", SUPERVISIONS)

@@ -16,12 +16,13 @@ from crossner_core.training.settings.two_crfs.objective import Domain, SourceCrf
 
 
 class LaDtlObjective(TwoCrfObjective):
-    """L = L_s + L_t + α Σ_y μ_y MMD²_y + β ‖θ_s − θ_t‖²; for γ ‖θ‖² stands AdamW's decay of weight matrices alone.
+    """L = L_s + L_t + α Σ_y μ_y MMD²_y + β ‖θ_s − θ_t‖².
 
-    MMD²_y compares what the CRFs read of source and target tokens with the tag y (a BiLSTM's states, or the encoder's
-    vectors); θ are weights, biases and transitions of the CRFs. Both terms have only the tags of types that the domains
-    share, and O. Departures from the released code: the MMD is unbiased (there it also pulls equal domains together);
-    both CRFs start from the same weights; L_s and L_t count alike (there 0.2 and 0.8).
+    AdamW's weight decay, of matrices alone, takes the place of γ ‖θ‖². MMD²_y compares what the CRFs read of source and
+    target tokens with the tag y (a BiLSTM's states, or the encoder's vectors); θ are weights, biases and transitions of
+    the CRFs. Both terms have only the tags of types that the domains share, and O. Departures from the released code:
+    the MMD is unbiased (there it also pulls equal domains together); both CRFs start from the same weights; L_s and L_t
+    count alike (there 0.2 and 0.8).
     That code: vectors of 100, a BiLSTM of 100 each way, Adagrad at 0.03, 15 sentences of each domain a step, dropout
     0.5 on the vectors, L2 0.001, 200 epochs. The study `pdaln_baselines`: a BiLSTM of the same size, on word vectors
     AdamW at 1e-3, 32 sentences a step, ten epochs, dropout 0.5.
