@@ -355,6 +355,10 @@ def test_study_table_marks_published_figures_and_fewer_seeds(tmp_path: Path) -> 
     assert "1 of" not in html and html.count("<tr>") == 4
     plain = replace(table, rows=(("direct", 0.5, None),))
     assert "0.50" in study_table(plain, 3) and "–" in study_table(plain, 3)
+    texts = replace(table, rows=(("direct", "+0.98 to +4.68", "music +2.34 ± 0.36; of another encoder"),))
+    html = study_table(texts, 3)
+    assert '<span class="figure">+0.98 to +4.68</span>' in html
+    assert '<span class="figure">music +2.34 ± 0.36</span>; of another encoder' in html
 
 
 def test_study_shows_settings_architectures_and_types_by_their_titles() -> None:

@@ -187,6 +187,8 @@ def test_adaptation_requests_out_of_range_are_refused(store: Store, tmp_path: Pa
         start(store, actor, dataset_id=data.id, recipe=two)
     with pytest.raises(InvalidConfig, match=r"'words', which reads no subwords, .* 'pdaln' needs them"):
         start(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path, setting="pdaln", encoder="words"))
+    for unreadable in ("~nobody-of-this-name/encoder", "x" * 300):  # the worker tells
+        assert adaptation.trainable(recipe_here(tmp_path, setting="pdaln", encoder=unreadable)).encoder == unreadable
     with pytest.raises(InvalidConfig, match="recompute is on, but encoder 'words:chars=cnn' cannot do it"):
         words = recipe_here(tmp_path, encoder="words:chars=cnn", recompute=True)
         start(store, actor, dataset_id=data.id, recipe=words)
