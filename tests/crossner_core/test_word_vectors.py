@@ -263,8 +263,12 @@ def test_vectors_of_a_file_are_not_trained_and_the_difference_is(tmp_path: Path,
 
 
 def test_what_needs_subwords_says_so(tmp_path: Path) -> None:
+    data, words = tiny_data(source=True), load_encoder("words")
+    with pytest.raises(InvalidConfig, match="'words', which reads no subwords, and the setting 'pdaln' needs them"):
+        list(train(recipe_of(encoder="words", setting="pdaln"), data, checkpoint_dir=tmp_path / "p"))
     with pytest.raises(EncoderUnavailable, match="'words' has no subwords, which PDALN needs"):
-        list(train(recipe_of(encoder="words", setting="pdaln"), tiny_data(source=True), checkpoint_dir=tmp_path / "p"))
+        named = recipe_of(encoder="vectors-of-ours", setting="pdaln")  # a library's, which only loading tells
+        list(train(named, data, checkpoint_dir=tmp_path / "l", encoder=words))
     text = PretrainText(lambda: iter([["Ines toured ."]]))
     with pytest.raises(EncoderUnavailable, match="which pre-training needs"):
         list(run_dapt(DaptOptions(encoder="words"), text, out=tmp_path / "out", work=tmp_path / "work"))
