@@ -32,7 +32,18 @@ _COPIES = {"copy_", "_to_copy"}
 _INDEXING = {"index", "index_put_", "index_put", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put"}
 _FROM_DATA = {"tensor", "as_tensor", "asarray"}
 _RANDOM = {"bernoulli", "bernoulli_", "uniform_", "normal_", "random_", "multinomial", "native_dropout", "rand_like"}
+# What no GPU does in one order: of what PyTorch lists under `use_deterministic_algorithms`, what is like ours.
+_UNORDERED = {"nll_loss2d_forward", "nll_loss2d_backward", "put_", "histc", "kthvalue", "_ctc_loss_backward"}
 _WAITS = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "equal"}
+
+
+def _is_unordered(func: Any, name: str, args: Any) -> bool:
+    """Return whether a GPU adds or chooses in any order, so that PyTorch refuses it in deterministic mode."""
+    if name == "cumsum":
+        return bool(args[0].is_floating_point())
+    if name == "bincount":
+        return len(args) > 1 and isinstance(args[1], Tensor)  # weights
+    return name in _UNORDERED or (name == "median" and func._overloadname == "dim")
 
 
 class TwoDevices(RuntimeError):
@@ -94,6 +105,8 @@ class ClaimedGpu(TorchDispatchMode):
             result = func(*args, **kwargs)
             return result if name == "copy_" else self.claim(result, self._side(args[0]))
         gpu = self._checked(name, args, given)
+        if gpu and torch.are_deterministic_algorithms_enabled() and _is_unordered(func, name, args):
+            raise RuntimeError(f"{name} does not have a deterministic implementation on a GPU ({_place()})")
         if gpu and (name in _WAITS or self._masks(name, args)):
             self.wait(name)
         if name in _INDEXING and self.is_gpu(args[0]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -129,8 +129,25 @@ def test_deterministic_block_refuses_what_adds_in_any_order() -> None:
 
 @pytest.mark.parametrize("architecture", architecture_ids())
 def test_every_architecture_trains_with_deterministic_algorithms(tmp_path: Path, architecture: str) -> None:
-    recipe = recipe_of(architecture=architecture, deterministic=True, device="auto")
-    assert begin(tmp_path, recipe).outcome == "all_epochs"
+    with claimed_gpu():
+        assert run(recipe_of(architecture=architecture, deterministic=True), tmp_path).outcome == "all_epochs"
+
+
+def test_claimed_gpu_refuses_what_has_no_deterministic_algorithm() -> None:
+    with claimed_gpu():
+        scores, counts = torch.rand(2, 3, 4, device="cuda"), torch.ones(3, dtype=torch.int64, device="cuda")
+        targets = torch.zeros(2, 4, dtype=torch.int64, device="cuda")
+        refused: list[Callable[[], Tensor]] = [
+            lambda: scores.cumsum(1), lambda: scores.median(1).values, lambda: scores.kthvalue(1).values,
+            lambda: torch.nn.functional.cross_entropy(scores, targets), lambda: counts.bincount(counts.float()),
+        ]  # fmt: skip
+        for operation in refused:
+            assert operation().isfinite().all()
+        with deterministic(True):
+            for operation in refused:
+                with pytest.raises(RuntimeError, match="deterministic"):
+                    operation()
+            assert counts.cumsum(0).tolist() == [1, 2, 3] and scores.median() > 0 and counts.bincount().sum() == 3
 
 
 def test_state_of_a_cpu_draws_on_a_gpu_from_the_run_not_from_the_caller() -> None:
