@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import typer
 
+from crossner_core.encoders.names import FLAIR, TRANSFORMER, kind_named
+from crossner_core.encoders.names import WORDS as WORD_VECTORS
 from crossner_core.experiments.studies._grid import Row, cell_of
 from crossner_core.experiments.studies.baselines import rows as baselines
 from crossner_core.experiments.studies.pdaln_baselines import rows as pdaln_baselines
@@ -19,6 +21,7 @@ from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.registry import setting
 from db.engine import Store
 from tests.support.paths import ROOT
+from tests.support.training_builders import tiny_flair
 from tests.support.training_store import own_dataset, person, recipe_here, work
 from workbench.commands.recipe_options import takes_recipe
 from workbench.runs import adaptation
@@ -123,12 +126,16 @@ def test_each_documented_baseline_is_queued_and_trained(
     own_dataset(store, researcher, name="news")
     small = {"source": "news", "upsample": 2, "source_epochs": 1, "lstm_size": 8, "cell_size": 8, "span_size": 8}
     small |= {name: getattr(tiny, name) for name in ("precision", "device", "min_epoch_steps", "max_length")}
-    given = {system: f"{USUAL} {flags}" for system, flags in WORDS.items() if system != "FLAIR"} | TRANSFORMERS
+    tiny_flair(8).save(tmp_path / "flair")
+    encoders = {
+        WORD_VECTORS: "words:size=8,chars=cnn",
+        FLAIR: f"{FLAIR}:{tmp_path / 'flair'},words=size=8",
+        TRANSFORMER: tiny.encoder,
+    }
     runs = {}
-    for system, flags in given.items():
+    for system, flags in ({system: f"{USUAL} {flags}" for system, flags in WORDS.items()} | TRANSFORMERS).items():
         recipe = made(flags, capsys)
-        encoder = "words:size=8,chars=cnn" if recipe.encoder.startswith("words") else tiny.encoder
-        chosen = replace(recipe, **small, encoder=encoder)  # type: ignore[arg-type]
+        chosen = replace(recipe, **small, encoder=encoders[kind_named(recipe.encoder)])  # type: ignore[arg-type]
         runs[system] = adaptation.start_run(store, researcher, dataset_id=data.id, recipe=chosen)
     assert work(store, tmp_path / "home") == len(runs)
     states = {system: adaptation.get_run(store, researcher, run).run.state for system, run in runs.items()}
