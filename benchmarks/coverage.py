@@ -106,12 +106,12 @@ def report(cells: Sequence[Cell], tables: dict[str, CoverageTable], gazetteer: C
         "|---|---|---|---|---|---|---|---|---|",
         *map(_row, cells),
         "",
-        f"All together {_percent(matched, gold)} of the gold entities are pre-annotated, "
-        f"{_percent(matched, known)} of what the slice knows. The paper's {PAPER} divides by the entities that carry a "
-        "hyperlink, of which DBpedia knows far more; these files carry no links, so here every gold entity counts, and "
-        "only the scan of plain text can find it. Of the test entities the slice knows those that train or dev have "
-        "too. The rules of the scan were chosen on train and dev of music and "
-        "politics, after looking at ai's as well; test had no say.",
+        f"Altogether, {_percent(matched, gold)} % of the gold entities are pre-annotated: "
+        f"{_percent(matched, known)} % of those that the slice knows. The paper's {PAPER} % divides by the entities "
+        "that carry a hyperlink, of which DBpedia knows far more; these files carry no links, so here every gold "
+        "entity counts, and only the scan of plain text can find it. Of the test entities the slice knows those that "
+        "train or dev have too. The rules of the scan were chosen on train and dev of music and politics, after "
+        "looking at ai's as well; test had no say.",
         "",
         f"Pre-annotation ran at {rate:,.0f} sentences a second of CPU time.",
         "",

@@ -30,7 +30,7 @@ _NEEDS = (
     ("DAPT", "CrossNER's Wikipedia text of each domain (music: 195 million tokens), not at hand"),
     ("NER-BERT (4 types)", _NOT_RUN),
     ("NER-BERT", "the paper's corpus of mentions (315 types, 16 million sentences), not at hand"),
-    ("BARTNER", "weights of BART, not at hand; with a new decoder it is another system"),
+    ("BARTNER", "weights of BART, not at hand; its new decoder on MiniLM was not trained there"),
 )
 """What a row takes, where its system holds these words."""
 _JIA = (

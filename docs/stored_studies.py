@@ -111,7 +111,7 @@ def claims(studies: Sequence[StoredStudy]) -> str:
         for title, wanted in ((_HELD, True), (_AS_PRINTED, False))
     ]
     tables = (f"**{part.title}**\n\n{part.to_markdown()}" for part in parts)
-    measured = study.measured.partition("; the default recipe")[0]
+    measured = study.measured.partition("; the study's recipes")[0]
     five = _of(studies, "pdaln_grid", next(iter(_BY_THE_PAPER))).measured.partition("Seeds ")[2].partition(";")[0]
     return "\n\n".join([f"{measured}; PDALN's {five}. {_RECIPES} {WRITTEN}", *tables])
 

@@ -76,7 +76,7 @@ def how_measured(result: StudyResult) -> str:
     """Return encoders, seeds, recipe and machine in words."""
     encoders = "; ".join(map(_encoder_words, result.encoders))
     changes = {name: value for name, value in result.config["recipe"].items() if name != "encoder"}
-    recipe = f"recipe changes `{json.dumps(changes, sort_keys=True)}`" if changes else "the default recipe"
+    recipe = f"recipe changes `{json.dumps(changes, sort_keys=True)}`" if changes else "the study's recipes"
     rows = result.config.get("rows")
     if rows:
         recipe += f", in single rows `{json.dumps(rows, sort_keys=True)}`"

@@ -268,7 +268,7 @@ def paired_results(
 def ran_apart(pairs: Iterable[tuple[str, CellResult | None, CellResult | None]]) -> tuple[str, ...]:
     """Return a remark on differences whose sides ran on different machines, or in another way on one.
 
-    What older results do not say of their machine does not count.
+    What older results do not say of their machine does not count, nor where a source checkpoint was trained.
     """
     apart = dict[str, list[bool]]()
     for label, ours, theirs in pairs:
@@ -276,7 +276,10 @@ def ran_apart(pairs: Iterable[tuple[str, CellResult | None, CellResult | None]])
             known = ours.machine.keys() & theirs.machine.keys()
             apart.setdefault(label, []).append(any(ours.machine[name] != theirs.machine[name] for name in known))
     listed = "; ".join(f"{label} ({sum(runs)} of {len(runs)} pairs)" for label, runs in apart.items() if any(runs))
-    what = "The sides ran on different machines, or with other threads or precision, which alone changes F1, in"
+    what = (
+        "In these differences the sides ran on different machines, or with other threads or precision, which alone can "
+        "change F1"
+    )
     return (f"{what}: {listed}.",) if listed else ()
 
 

@@ -120,7 +120,7 @@ def test_grid_chooses_on_dev_and_measures_its_choice_on_test() -> None:
     on_dev, on_test, as_there, by_stage, gains = made.tables
     assert on_dev.rows[4][1] == Measured(pytest.approx(50.0), None, 1) and len(on_dev.rows) == 12  # type: ignore[arg-type]
     assert "Best on dev: PDALN, biased MMD, batch 8." in made.notes
-    assert [row[0] for row in on_test.rows][:3] == ["CRF, batch 8", "CRF trained on, batch 8", best_label(config)]
+    assert [row[0] for row in on_test.rows][:3] == ["CRF, batch 8", "CRF trained further, batch 8", best_label(config)]
     # The last round is 20 points below the first; of two runs the second is the better one.
     mean, best_run = (row[1] for row in as_there.rows[-2:])
     assert isinstance(mean, Measured) and isinstance(best_run, Measured)
@@ -137,9 +137,9 @@ def test_grid_chooses_on_dev_and_measures_its_choice_on_test() -> None:
     assert "tokens of entities alone. Elsewhere each step" in by_paper and by_paper.endswith("learns on all tokens.")
     for ending in ("", ", last epochs"):
         assert printed[f"PDALN, the paper's recipe − CRF, the paper's recipe{ending}"] == pytest.approx(4.03)
-        assert printed[f"PDALN, the paper's recipe − CRF trained on, the paper's recipe{ending}"] is None
+        assert printed[f"PDALN, the paper's recipe − CRF trained further, the paper's recipe{ending}"] is None
     # Each run's last round is 20 points below its first, so that the same differences come out.
-    ahead = f"{best_label(config)} − CRF trained on"
+    ahead = f"{best_label(config)} − CRF trained further"
     assert [str(row[1])[:5] for row in gains.rows if str(row[0]).startswith(ahead)] == ["+2.90", "+2.90"]
     other = chosen.build(replace(config, target_sentences=50), Inputs({}, Path(), Path()))
     assert all(row[1].published is None for row in other.tables[-1].rows)  # type: ignore[union-attr]
