@@ -75,8 +75,7 @@ for an order.
 _WHY_NOT = {
     ("Multi-cell LSTM", "music"): (
         "it reads MiniLM alone here, which learns with it, in the released code a frozen BERT beside word vectors and "
-        "characters; its rates are an encoder's (5e-5, its own layers 5e-4), those of the rows on words 1e-3; which of "
-        "this is why, we do not know"
+        "characters; whether that is why, we do not know"
     ),
     ("FLAIR", "music"): "its character models are small ones of ours ([laner](laner.md))",
     ("BARTNER", "music"): "it has a new decoder on MiniLM in place of BART's",
