@@ -36,7 +36,7 @@ from crossner_core.training.recipe import Recipe
 
 TITLE = "PDALN's grid"
 SUPERVISIONS = {"semi-supervised": "pdaln", "unsupervised": "pdaln_unsupervised"}
-_CRF, _TRAINED_ON, _CONTRAST = "CRF", "CRF trained further", "contrast alone"
+_CRF, _TRAINED_FURTHER, _CONTRAST = "CRF", "CRF trained further", "contrast alone"
 _PAPER = "the paper's recipe"
 _WHOLE, _BEST_RUN, _PLAIN = "PDALN (mean)", "PDALN (best run)", "BERT + CRF"  # the systems as published
 _CONTRAST_ALONE = {**NO_TERMS, "pdaln_use_contrastive": True}
@@ -126,7 +126,7 @@ def _group(config: PdalnGridConfig, supervision: str, label: str, encoder: str) 
         rows = [row(joined(_CRF, name), {**NO_TERMS, **changes}, system)]
         if setting == "pdaln":
             trained_on = {**NO_TERMS, "pdaln_rounds": usual.pdaln_rounds, **changes}
-            rows.append(row(joined(_TRAINED_ON, name), trained_on))
+            rows.append(row(joined(_TRAINED_FURTHER, name), trained_on))
         return tuple(rows)
 
     candidates = [
@@ -241,8 +241,8 @@ def _notes(config: PdalnGridConfig, inputs: Inputs) -> list[str]:
     if "semi-supervised" in config.supervision:
         notes.append(
             f"{config.target_sentences} labelled target sentences ({config.order} order). Of each run the stage that "
-            f"is best on dev counts: base stage or a round. '{_TRAINED_ON}' trains the CRF in as many rounds, steps "
-            "and sentences as PDALN, without its terms and with no entity exchanged. Chosen with seeds "
+            f"is best on dev counts: base stage or a round. '{_TRAINED_FURTHER}' trains the CRF in as many rounds, "
+            "steps and sentences as PDALN, without its terms and with no entity exchanged. Chosen with seeds "
             f"{', '.join(map(str, config.choice_seeds))}. '{_CONTRAST}' has no rounds."
         )
         rates += (
@@ -300,7 +300,7 @@ def _differences(config: PdalnGridConfig, inputs: Inputs, test: Scores) -> Table
     note = (
         "Differences of test F1, seed by seed: mean ± sample deviation, and the 95 % interval of the mean (Student's t "
         "over the seeds). In square brackets PDALN's published mean of five runs less the CRF's one published figure, "
-        f"of which the paper names no number of runs. {HOW_JUDGED} {_LAST_EPOCHS}"
+        f"for which the paper does not give the number of runs. {HOW_JUDGED} {_LAST_EPOCHS}"
     )
     columns = ("", *JUDGED, "n")
     return Table(f"{TITLE}: differences", columns, tuple(lines), note)

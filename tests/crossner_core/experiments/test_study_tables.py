@@ -245,7 +245,7 @@ def test_differences_between_machines_are_named() -> None:
     runs = [("A − B", new, old), ("A − B", old, older), ("A − B", None, old), ("C − B", old, old)]
     assert ran_apart(runs[1:]) == ()  # type: ignore[arg-type]
     (note,) = ran_apart(runs)  # type: ignore[arg-type]
-    assert note.endswith(", which alone changes F1, in: A − B (1 of 2 pairs).")
+    assert note.endswith(", which alone can change F1: A − B (1 of 2 pairs).")
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_studies_name_differences_between_machines(id: str, given: dict[str, Any
         }
         return " ".join(study(id).build(config, Inputs(results, Path(), Path())).notes)  # type: ignore[arg-type]
 
-    assert f"which alone changes F1, in: {label} (1 of 1 pairs)." in notes("AMD EPYC", "Intel Xeon")
+    assert f"which alone can change F1: {label} (1 of 1 pairs)." in notes("AMD EPYC", "Intel Xeon")
     assert "alone changes" not in notes("AMD EPYC", "AMD EPYC")
     assert ("(upsample) in: joint" in notes("AMD EPYC", "AMD EPYC")) == (id == "transfer")
 
