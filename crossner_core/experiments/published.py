@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from statistics import fmean
 
 from crossner_core.experiments.tables import Table
 
@@ -268,13 +267,6 @@ def published_f1(system: str, setting: str) -> dict[str, float]:
     """Return a system's published F1 by corpus, CrossNER's and others; several papers agree where they overlap."""
     rows = (*PUBLISHED, *PUBLISHED_ELSEWHERE)
     return {row.domain: row.f1 for row in rows if (row.system, row.setting) == (system, setting)}
-
-
-def published_gain(ours: Mapping[str, float], theirs: Mapping[str, float], corpora: Sequence[str]) -> float | None:
-    """Return by how many points one system is above another on average over corpora; None if a figure is missing."""
-    if any(corpus not in ours or corpus not in theirs for corpus in corpora):
-        return None
-    return fmean(ours[corpus] - theirs[corpus] for corpus in corpora)
 
 
 def pdaln_f1(system: str, supervision: str, sentences: int) -> dict[str, float]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.cells import Cell, CellResult
@@ -23,6 +23,8 @@ IN_BRACKETS = "in square brackets the published figure, of another encoder"
 CLAIM_SEEDS = 3
 """Seeds from which on a difference stands beside the published one; with fewer it is chance as well."""
 ONE_SOURCE = "Where there is a source stage, all seeds start from one checkpoint of it: the interval leaves it out."
+
+_Key = TypeVar("_Key", int, str)
 
 
 @dataclass(frozen=True)
@@ -349,7 +351,7 @@ def f1_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Score
         values = scores[row.label]
         line: list[Value] = [summary(list(values[c].values()), published=row.published.get(c)) for c in config.corpora]
         if len(config.corpora) > 1:
-            line.append(summary(list(average(values).values()), published=_mean(row.published, config.corpora)))
+            line.append(summary(list(average(values).values()), published=mean_over(row.published, config.corpora)))
         runs = {len(by_seed) for by_seed in values.values()}
         lines.append((row.label, *line, str(max(runs)) if len(runs) == 1 else f"{min(runs)}–{max(runs)}"))
     known = f"; {IN_BRACKETS}" if any(set(row.published) & set(config.corpora) for row in rows) else ""
@@ -366,12 +368,12 @@ def gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Sco
     for row, other in compared(rows):
         gains = {c: difference(scores[row.label][c], scores[other.label][c]) for c in config.corpora}
         is_claim = min(map(len, gains.values())) >= CLAIM_SEEDS
-        known = _published_gains(row, other, config.corpora) if is_claim else {}
+        known = _published_gains(row, other) if is_claim else {}
         line = [summary(list(gains[c].values()), published=known.get(c), signed=True) for c in config.corpora]
         if len(config.corpora) > 1:
             every = average(gains)
             means = [fmean(of[seed] for seed in every) for of in gains.values()] if every else []
-            line.append(summary(list(every.values()), published=_mean(known, config.corpora), signed=True))
+            line.append(summary(list(every.values()), published=mean_over(known, config.corpora), signed=True))
             line.append(summary(means, signed=True))
         whole.append(line[len(_columns(config)) - 1])
         lines.append((f"{row.label} − {other.label}", *line))
@@ -412,19 +414,19 @@ def _is_used(option: str, config: StudyConfig, row: Row) -> bool:
     return matters(spec, _recipe(config, row).to_dict())
 
 
-def difference(scores: Mapping[int, float], others: Mapping[int, float]) -> dict[int, float]:
-    return {seed: value - others[seed] for seed, value in scores.items() if seed in others}
+def difference(scores: Mapping[_Key, float], others: Mapping[_Key, float]) -> dict[_Key, float]:
+    """Return score minus the other score, by the seeds or corpora of both."""
+    return {key: value - others[key] for key, value in scores.items() if key in others}
 
 
-def _published_gains(row: Row, other: Row, corpora: Sequence[str]) -> dict[str, float]:
-    both = [c for c in corpora if c in row.published and c in other.published]
+def _published_gains(row: Row, other: Row) -> dict[str, float]:
     # Two ways of ours to measure one published row have no published difference.
-    same = row.published == other.published
-    gains = {} if same else {c: row.published[c] - other.published[c] for c in both}
+    gains = {} if row.published == other.published else difference(row.published, other.published)
     return gains | (dict(row.published_gains) if row.against[0] == other.label else {})
 
 
-def _mean(values: Mapping[str, float], corpora: Sequence[str]) -> float | None:
+def mean_over(values: Mapping[str, float], corpora: Sequence[str]) -> float | None:
+    """Return the mean of values over corpora; None if one of these has no value."""
     return sum(values[c] for c in corpora) / len(corpora) if all(c in values for c in corpora) else None
 
 
@@ -439,6 +441,6 @@ def _points(config: StudyConfig, rows: Sequence[Row], scores: Scores) -> dict[st
         if row.x is not None:
             values = list(average(scores[row.label]).values())
             lines.setdefault(row.line, []).append(
-                (row.x, summary(values, published=_mean(row.published, config.corpora)))
+                (row.x, summary(values, published=mean_over(row.published, config.corpora)))
             )
     return lines

@@ -9,20 +9,15 @@ from typing import Any
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.cells import Cell, CellResult
-from crossner_core.experiments.published import (
-    DOMAINS,
-    PDALN_SENTENCES,
-    has_read_domains,
-    pdaln_f1,
-    published_f1,
-    published_gain,
-)
+from crossner_core.experiments.published import DOMAINS, PDALN_SENTENCES, has_read_domains, pdaln_f1, published_f1
 from crossner_core.experiments.studies._grid import (
     ONE_SOURCE,
     Row,
     average,
     cell_of,
     check_labels,
+    difference,
+    mean_over,
     overridden,
     ran_apart,
 )
@@ -409,7 +404,7 @@ def _published(config: DifferencesConfig, claim: Claim) -> float | None:
         pdaln_f1(*system, config.target_sentences) if claim.scarce else published_f1(*system)
         for system in claim.published
     )
-    return published_gain(ours, theirs, corpora)
+    return mean_over(difference(ours, theirs), corpora)
 
 
 def _is_tested(config: DifferencesConfig, claim: Claim) -> bool:

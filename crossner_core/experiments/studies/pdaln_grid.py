@@ -10,7 +10,7 @@ from typing import Any
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.cells import Cell, CellResult
 from crossner_core.experiments.plots import bars
-from crossner_core.experiments.published import ZHANG, pdaln_f1, printed, published_gain
+from crossner_core.experiments.published import ZHANG, pdaln_f1, printed
 from crossner_core.experiments.studies._grid import (
     Row,
     Scores,
@@ -22,6 +22,7 @@ from crossner_core.experiments.studies._grid import (
     each_encoder,
     f1_table,
     joined,
+    mean_over,
     overridden,
     paired_results,
     ran_apart,
@@ -315,7 +316,7 @@ def _last_epoch(result: CellResult) -> float | None:
 def _published(config: PdalnGridConfig, supervision: str) -> float | None:
     """Return the published mean of PDALN minus BERT + CRF over the corpora; None in another set-up."""
     ours, theirs = (pdaln_f1(system, supervision, config.target_sentences) for system in (_WHOLE, _PLAIN))
-    return published_gain(ours, theirs, config.corpora)
+    return mean_over(difference(ours, theirs), config.corpora)
 
 
 def _labels(config: StudyConfig) -> list[str]:
